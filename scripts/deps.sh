@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Installs what the project needs, each group once a version.
+# Usage: scripts/deps.sh [go] [tokenizers] [lint] [redis] [python]; without arguments all of them.
+. "$(dirname "$0")/env.sh"
+
+# as_root_apt installs Debian packages, or says what to install by hand.
+as_root_apt() {
+	local need=$1
+	shift
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		say "installing $* with apt"
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return
+		apt-get update -qq >/dev/null 2>&1 || true
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null ||
+			die "$need is missing and apt could not install $*"
+		return
+	fi
+	die "$need is missing: install the package $* (only root can do it from here)"
+}
+
+# install_go fetches the modules that building and testing need.
+install_go() {
+	command -v go >/dev/null || die "go is missing: install Go 1.26 or later"
+	command -v gcc >/dev/null || as_root_apt "a C compiler" gcc libc6-dev
+	go list -deps -test ./... >/dev/null
+}
+
+install_tokenizers() {
+	command -v go >/dev/null || die "go is missing: install Go 1.26 or later"
+	if ! command -v cargo >/dev/null; then
+		native_tokenizer || say "cargo is missing: building without the native tokenizer, so tokens are counted by the engine or estimated"
+		return
+	fi
+	scripts/build-tokenizers.sh
+}
+
+install_lint() {
+	local stamp
+	stamp="$cache/stamps/golangci-$golangci_version-$(go env GOVERSION)"
+	[ -f "$stamp" ] && [ -x "$golangci" ] && return
+	say "installing golangci-lint $golangci_version"
+	GOBIN="$cache/bin" GOFLAGS="" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$golangci_version"
+	stamped "$stamp"
+}
+
+install_redis() {
+	command -v redis-server >/dev/null || as_root_apt redis-server redis-server
+}
+
+# install_python makes the virtual environment with the real engine and the Python client.
+install_python() {
+	local requirements=acceptance/requirements.txt stamp python=${PYTHON:-python3}
+	command -v "$python" >/dev/null || die "python3 is missing: install Python 3.11 or later"
+	"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+		die "$("$python" --version) is too old for the packages of $requirements: use Python 3.11 or later"
+	stamp="$venv/stamp-$("$python" -c 'import platform; print(platform.python_version())')-$(sha256sum "$requirements" | cut -c1-16)"
+	[ -f "$stamp" ] && return
+	say "installing the Python packages of $requirements"
+	"$python" -c 'import ensurepip, venv' 2>/dev/null || as_root_apt "the Python module venv" python3-venv
+	"$python" -m venv --clear "$venv"
+	"$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --requirement "$requirements"
+	touch "$stamp"
+}
+
+# stamped marks one version of one tool as installed and forgets the others.
+stamped() {
+	mkdir -p "$cache/stamps"
+	rm -f "${1%-*-*}"-*
+	touch "$1"
+}
+
+[ $# -gt 0 ] || set -- go tokenizers lint redis python
+for group; do
+	case $group in
+	go | tokenizers | lint | redis | python) "install_$group" ;;
+	*) die "unknown group $group" ;;
+	esac
+done

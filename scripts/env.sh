@@ -1,0 +1,29 @@
+# Sourced by every script: where things are, and which build this machine can do.
+
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+cache="$root/.cache"
+venv="$cache/venv"
+golangci_version=2.15.0
+golangci="$cache/bin/golangci-lint"
+
+# say prints one line of progress; die ends the script with a reason.
+say() { printf -- '-- %s\n' "$*"; }
+die() {
+	printf 'error: %s\n' "$*" >&2
+	exit 1
+}
+
+# native_tokenizer succeeds where the static tokenizer library has been built.
+native_tokenizer() { [ -f "$cache/tokenizers/libtokenizers.a" ]; }
+
+# The build tag and linker path follow from the library alone, so that every
+# script builds the same program.
+tags=""
+if native_tokenizer && [ "${CGO_ENABLED:-1}" != 0 ]; then
+	tags=hftokenizers
+	export CGO_LDFLAGS="-L$cache/tokenizers ${CGO_LDFLAGS:-}"
+fi
