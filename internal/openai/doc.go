@@ -1,0 +1,20 @@
+// Package openai holds the wire types that the HTTP edge and the engine side
+// share: what oneslot reads of a chat request, how it edits one, what it reads
+// of an engine's event, how it writes an event of its own, and the error
+// envelope.
+//
+// It is pure: no I/O, no clock, no goroutines. Only the fields that oneslot
+// reads or writes are typed; everything else passes as the bytes it came as,
+// so that a field nobody here has heard of reaches the engine unharmed.
+//
+// # What it promises
+//
+//   - Decode never accepts what would be misread later: the body is one JSON
+//     object in valid UTF-8, and each typed field has its type or is null.
+//   - Rewrite changes the named keys and keeps the other bytes and their order.
+//   - A Chunk is read in one pass and tolerates null and absence everywhere:
+//     null equals absent.
+//   - An Emitter writes a chunk on one line, with only the keys that say
+//     something: never a null delta key, never an empty delta.
+//   - A Problem is the only shape in which an error leaves the program.
+package openai

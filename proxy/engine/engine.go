@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrUnreachable is returned, wrapped with the cause, when no connection to the
+// engine could be made: nothing of the request has reached it.
+var ErrUnreachable = errors.New("engine: cannot be reached")
+
+// ErrBusy is returned by Settle, wrapped, when the engine could not be seen idle in time.
+var ErrBusy = errors.New("engine: not seen idle")
+
+// idleConn is how long an idle connection is kept; the engines close theirs
+// after 5 s.
+const idleConn = 2 * time.Second
+
+// Config says where an engine is and how it is used.
+type Config struct {
+	// Name is the slot's name in the queue view and the ledger.
+	Name string
+	// URL is the base URL without /v1, http or https.
+	URL string
+	// Model is the name under which clients ask for it. Zero means the first
+	// name in the engine's own list.
+	Model string
+	// Dialect is auto, sglang, vllm, llamacpp or openai. Zero means auto.
+	Dialect string
+	// APIKey is sent to the engine as a bearer token. Zero means none.
+	APIKey string
+	// SoleClient says that nobody else uses the engine, so that everything on
+	// it may be aborted to get it idle.
+	SoleClient bool
+	// Headers bounds the wait for the response headers, which engines hold back
+	// until the first token. Zero means 15 minutes.
+	Headers time.Duration
+	// Dial makes the connections. Zero means TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Validate reports every fault of the configuration at once.
+func (c Config) Validate() error {
+	var faults []error
+	u, err := url.Parse(c.URL)
+	switch {
+	case c.URL == "":
+		faults = append(faults, errors.New("url is missing: give the engine's base URL, such as http://127.0.0.1:30000"))
+	case err != nil:
+		faults = append(faults, fmt.Errorf("url %q cannot be read: %w", c.URL, err))
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		faults = append(faults, fmt.Errorf("url %q must begin with http:// or https:// and name a host", c.URL))
+	}
+	if _, ok := dialects()[c.Dialect]; !ok && c.Dialect != "" && c.Dialect != Auto {
+		faults = append(faults, fmt.Errorf("dialect %q is none of auto, sglang, vllm, llamacpp, openai", c.Dialect))
+	}
+	return errors.Join(faults...)
+}
+
+// An Engine talks to one engine. Create it with New.
+type Engine struct {
+	cfg    Config
+	base   string
+	client *http.Client
+
+	mu   sync.Mutex // guards info
+	info *Info      // nil until the engine has been asked
+}
+
+// New returns an Engine. It does not call the engine yet.
+func New(cfg Config) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Headers == 0 {
+		cfg.Headers = 15 * time.Minute
+	}
+	dial := cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+	}
+	base := strings.TrimSuffix(strings.TrimSuffix(cfg.URL, "/"), "/v1")
+	return &Engine{cfg: cfg, base: base, client: &http.Client{
+		Transport: &http.Transport{
+			DialContext:           dial,
+			DisableCompression:    true,
+			IdleConnTimeout:       idleConn,
+			ResponseHeaderTimeout: cfg.Headers,
+			TLSHandshakeTimeout:   10 * time.Second,
+			ReadBufferSize:        64 << 10,
+			WriteBufferSize:       64 << 10,
+			MaxIdleConnsPerHost:   4,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Name returns the configured name.
+func (e *Engine) Name() string { return e.cfg.Name }
+
+// Close drops the idle connections.
+func (e *Engine) Close() { e.client.CloseIdleConnections() }
+
+// Chat sends a chat request and returns the engine's response with whatever
+// status it has. The caller closes the body. ctx is the run's, never a
+// client's: when it ends the connection is closed.
+func (e *Engine) Chat(ctx context.Context, body []byte) (*http.Response, error) {
+	resp, err := e.send(ctx, http.MethodPost, "/v1/chat/completions", body)
+	if err != nil && errors.Is(err, ErrUnreachable) {
+		e.forget()
+	}
+	return resp, err
+}
+
+func (e *Engine) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, e.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", "oneslot")
+	req.Header.Set("Accept", "text/event-stream, application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if e.cfg.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+e.cfg.APIKey)
+	}
+	resp, err := e.client.Do(req)
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, op)
+	}
+	return resp, err
+}
+
+// maxReply bounds the replies of the small calls, in bytes; SGLang's server
+// info is 32 kB, and a tokenized prompt of 131,072 tokens about 1 MB.
+const maxReply = 8 << 20
+
+// call sends a small request and returns the body of a 200.
+func (e *Engine) call(ctx context.Context, method, path string, body []byte) (string, error) {
+	resp, err := e.send(ctx, method, path, body)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", statusError{path, resp.StatusCode}
+	}
+	return string(text), nil
+}
+
+// statusError is a reply other than 200 to one of the small calls.
+type statusError struct {
+	path   string
+	status int
+}
+
+func (s statusError) Error() string {
+	return fmt.Sprintf("engine: %s answered %d", s.path, s.status)
+}
+
+// missing reports whether err says that the engine has no such endpoint.
+func missing(err error) bool {
+	var s statusError
+	return errors.As(err, &s) && (s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed || s.status == http.StatusNotImplemented)
+}

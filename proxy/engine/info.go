@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Info is what an engine told about itself.
+type Info struct {
+	// Dialect is how to talk to it.
+	Dialect *Dialect
+	// Version is its own version text; empty when it does not say.
+	Version string
+	// Models are the names it serves, in its order.
+	Models []string
+	// ContextLength is the most tokens of prompt and completion; 0 is unknown.
+	ContextLength int
+	// CacheOff is whether its prefix cache is known to be off, so that no prompt
+	// token can come from it.
+	CacheOff bool
+}
+
+// Info returns what the engine told about itself, asking it if that has not
+// been done since it was last unreachable. The error wraps ErrUnreachable when
+// nobody listens there.
+func (e *Engine) Info(ctx context.Context) (Info, error) {
+	e.mu.Lock()
+	known := e.info
+	e.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	info, err := e.ask(ctx)
+	if err != nil {
+		return Info{}, err
+	}
+	e.mu.Lock()
+	e.info = &info
+	e.mu.Unlock()
+	return info, nil
+}
+
+func (e *Engine) forget() {
+	e.mu.Lock()
+	e.info = nil
+	e.mu.Unlock()
+}
+
+// Known returns what Info would, without asking the engine.
+func (e *Engine) Known() (Info, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.info == nil {
+		return Info{}, false
+	}
+	return *e.info, true
+}
+
+// ModelName returns the name under which clients ask for this engine's model.
+func (e *Engine) ModelName() string {
+	if e.cfg.Model != "" {
+		return e.cfg.Model
+	}
+	if info, ok := e.Known(); ok && len(info.Models) > 0 {
+		return info.Models[0]
+	}
+	return "default"
+}
+
+// served returns the name that the engine itself knows the model by.
+func (i Info) served(name string) string {
+	if len(i.Models) == 0 {
+		return name
+	}
+	for _, m := range i.Models {
+		if m == name {
+			return name
+		}
+	}
+	return i.Models[0]
+}
+
+// UpstreamModel returns the model name to send to the engine.
+func (e *Engine) UpstreamModel(i Info) string { return i.served(e.ModelName()) }
+
+// Ready reports whether the engine answers at all. It asks for the model list,
+// which no engine answers from its busy loop; /health of SGLang takes a second.
+func (e *Engine) Ready(ctx context.Context) error {
+	_, err := e.call(ctx, http.MethodGet, "/v1/models", nil)
+	return err
+}
+
+func (e *Engine) ask(ctx context.Context) (Info, error) {
+	list, err := e.call(ctx, http.MethodGet, "/v1/models", nil)
+	if err != nil && !missing(err) {
+		return Info{}, fmt.Errorf("engine %s: %w", e.base, err)
+	}
+	info := Info{}
+	for _, m := range gjson.Get(list, "data").Array() {
+		if id := m.Get("id").String(); id != "" {
+			info.Models = append(info.Models, id)
+		}
+		for _, path := range []string{"max_model_len", "meta.n_ctx"} {
+			if n := int(m.Get(path).Int()); n > 0 && info.ContextLength == 0 {
+				info.ContextLength = n
+			}
+		}
+	}
+	return info, e.detect(ctx, &info)
+}
+
+// detect fills in the dialect and what its own endpoint tells. A configured
+// dialect is believed, also of an engine that lacks the endpoint.
+func (e *Engine) detect(ctx context.Context, info *Info) error {
+	guises := []struct {
+		dialect string
+		paths   []string
+		mark    string
+		read    func(gjson.Result, *Info)
+	}{
+		{SGLang, []string{"/server_info", "/get_server_info"}, "max_running_requests", readSGLang},
+		{LlamaCpp, []string{"/props"}, "total_slots", readLlama},
+		{VLLM, []string{"/version"}, "version", func(r gjson.Result, i *Info) { i.Version = r.Get("version").String() }},
+	}
+	want := e.cfg.Dialect
+	for _, g := range guises {
+		if want != "" && want != Auto && want != g.dialect {
+			continue
+		}
+		for _, path := range g.paths {
+			body, err := e.call(ctx, http.MethodGet, path, nil)
+			if errors.Is(err, ErrUnreachable) || ctx.Err() != nil {
+				return fmt.Errorf("engine %s: %w", e.base, err)
+			}
+			if r := gjson.Parse(body); err == nil && r.Get(g.mark).Exists() {
+				info.Dialect = dialects()[g.dialect]
+				g.read(r, info)
+				return nil
+			}
+		}
+	}
+	if want == "" || want == Auto {
+		want = OpenAI
+	}
+	info.Dialect = dialects()[want]
+	return nil
+}
+
+func readSGLang(r gjson.Result, i *Info) {
+	i.Version = r.Get("version").String()
+	i.CacheOff = r.Get("disable_radix_cache").Bool()
+	if n := int(r.Get("context_length").Int()); n > 0 {
+		i.ContextLength = n
+	}
+}
+
+func readLlama(r gjson.Result, i *Info) {
+	i.Version = strings.TrimSpace(r.Get("build_info").String())
+	if n := int(r.Get("default_generation_settings.n_ctx").Int()); n > 0 {
+		i.ContextLength = n
+	}
+}
