@@ -47,7 +47,9 @@ ANSWERS = [
 ]
 # The emoji is kept out of the merges, so that one character takes four tokens.
 UNMERGED = ["HEUTE 😊!"]
-FLOOR = -40.0
+# The log-probability of what never follows, and of a tool call in place of an
+# answer: a logit_bias of 25 on <tool_call> makes it happen there and nowhere else.
+FLOOR, RARE = -40.0, -15.0
 
 TEMPLATE = """\
 {%- if tools %}<|im_start|>system
@@ -110,13 +112,14 @@ def bigrams(tokenizer):
     return follow
 
 
-def matrices(follow, size):
+def matrices(tokenizer, follow, size):
     """Embedding and output matrix for a vocabulary of the given size."""
     logs = numpy.full((size, size), FLOOR, dtype=numpy.float32)
     for a, row in follow.items():
         total = sum(row.values())
         for b, weight in row.items():
             logs[b, a] = math.log(weight / total)
+    logs[tokenizer.token_to_id(CALL), tokenizer.token_to_id(GAP)] = RARE
     return numpy.eye(size, dtype=numpy.float32), logs / math.sqrt(size)
 
 
@@ -125,7 +128,7 @@ def write_gguf(path, tokenizer, follow):
     size = -(-len(vocabulary) // 32) * 32
     tokens = vocabulary + [f"<|unused{n}|>" for n in range(size - len(vocabulary))]
     kinds = [kind(token) for token in tokens]
-    embedding, output = matrices(follow, size)
+    embedding, output = matrices(tokenizer, follow, size)
     head, inner = 32, 32
 
     writer = gguf.GGUFWriter(str(path), "llama")
