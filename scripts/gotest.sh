@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Runs go test with the build this machine can do, and counts.
+# Usage: scripts/gotest.sh [go test flags] PACKAGES; TALLY=FILE collects the counts.
+. "$(dirname "$0")/env.sh"
+
+go test -json ${tags:+-tags "$tags"} -timeout "${TIMEOUT:-10m}" "$@" 2>&1 |
+	python3 "$root/scripts/tally.py" ${TALLY:+--into "$TALLY"}

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Starts bin/oneslot on PORT (8080), in front of ENGINE=URL or of the simulated
+# engine on a free port, and says where. Ctrl-C stops both.
+. "$(dirname "$0")/env.sh"
+
+port=${PORT:-8080}
+base="http://127.0.0.1:$port"
+
+# answers succeeds where something listens on the loopback port.
+answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# greet waits until the proxy listens, then says what to do with it.
+greet() {
+	for ((tries = 0; tries < 300; tries++)); do
+		if answers "$port"; then
+			cat <<-END
+
+				oneslot listens. Base URL for any OpenAI client: $base/v1
+				Try it:
+
+				  curl -N $base/v1/chat/completions -H 'Content-Type: application/json' \\
+				    -d '{"model":"${1}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
+
+				The line: $base/   Stop: Ctrl-C
+
+			END
+			return
+		fi
+		kill -0 "$$" 2>/dev/null || return
+		sleep 0.1
+	done
+}
+
+# free_port prints a loopback port that nothing listens on.
+free_port() {
+	local candidate
+	for ((tries = 0; tries < 100; tries++)); do
+		candidate=$((20000 + RANDOM % 20000))
+		answers "$candidate" || { echo "$candidate" && return; }
+	done
+	die "no free port between 20000 and 39999"
+}
+
+[[ $port =~ ^[0-9]+$ ]] || die "PORT=$port is not a number"
+if answers "$port"; then
+	die "port $port is in use on 127.0.0.1: choose another one, for instance make run PORT=$((port + 1))"
+fi
+
+if [ -n "${ENGINE:-}" ]; then
+	say "proxy in front of $ENGINE"
+	greet "" &
+	exec bin/oneslot serve --listen "127.0.0.1:$port" --engine "$ENGINE"
+fi
+
+# The simulated engine and the proxy belong to this script and end with it.
+children=()
+stop() {
+	trap - EXIT INT TERM HUP
+	for child in "${children[@]}"; do kill -TERM "$child" 2>/dev/null || true; done
+	for child in "${children[@]}"; do wait "$child" 2>/dev/null || true; done
+}
+trap stop EXIT
+trap 'exit 0' INT TERM HUP
+
+engine_port=$(free_port)
+say "simulated engine on 127.0.0.1:$engine_port (for a real one: make run ENGINE=http://host:port)"
+bin/oneslot sim --listen "127.0.0.1:$engine_port" &
+children+=($!)
+for ((tries = 0; tries < 100; tries++)); do
+	answers "$engine_port" && break
+	kill -0 "${children[0]}" 2>/dev/null || die "the simulated engine did not start"
+	sleep 0.1
+done
+
+greet "" &
+children+=($!)
+bin/oneslot serve --listen "127.0.0.1:$port" --engine "http://127.0.0.1:$engine_port" &
+proxy=$!
+children=("$proxy" "${children[@]}")
+wait "$proxy"
