@@ -1,6 +1,13 @@
 #!/usr/bin/env bash
 # Builds bin/oneslot, with the native tokenizer where its library is there.
+# STATIC=yes links it to nothing outside, for an image that holds nothing else.
 . "$(dirname "$0")/env.sh"
 
+flags="-s -w"
+if [ "${STATIC:-}" = yes ]; then
+	tags="${tags:+$tags,}netgo,osusergo"
+	flags="$flags -linkmode external -extldflags -static"
+fi
+
 mkdir -p bin
-go build -trimpath ${tags:+-tags "$tags"} -o bin/oneslot ./cmd/oneslot
+go build -trimpath -ldflags "$flags" ${tags:+-tags "$tags"} -o bin/oneslot ./cmd/oneslot
