@@ -1,31 +1,127 @@
 package usage
 
+import "context"
+
 // Report is what a request used.
 type Report struct {
 	Tokens Tokens
-	// FinishReason is the one given to Finish; empty when the run was cut.
+	// FinishReason is the one given to Finish; empty when the answer was cut.
 	FinishReason string
 	// AnswerStarted says that visible answer text or a tool call came.
 	AnswerStarted bool
 	// Runs is the number of engine runs the answer was made of.
 	Runs int
-	// EnginePrompt and EngineCompletion are the engine's totals over all runs,
-	// discarded tokens included.
+	// EnginePrompt and EngineCompletion are the engine's own totals over all
+	// runs, discarded tokens included.
 	EnginePrompt, EngineCompletion Count
 	// DraftsProposed is the number of speculative draft tokens offered.
 	DraftsProposed Count
-	// Residue is the engine's completion total minus the own count, where both
-	// were taken; what the engine counted and the text does not show.
+	// Residue is the engine's completion total less the own count, where the
+	// whole text was counted too: tokens the text does not show. Else it is 0.
 	Residue int
-	// Extra are the engine's members to be passed on in Usage.
+	// Extra are the engine's members that go on to the client.
 	Extra Extra
 }
 
-// Usage is the wire form of a report: the `usage` object of the OpenAI API.
-type Usage struct {
-	Tokens         Tokens
-	DraftsRejected Count
-	Extra          Extra
-	// IncludeSources adds the member "oneslot" with the source of each figure.
-	IncludeSources bool
+// Report returns what the request used so far. It asks the Counter where the
+// engine's figures leave something open, with ctx; the ctx of a client that
+// has left is of no use there.
+func (m *Meter) Report(ctx context.Context) Report {
+	r := Report{
+		FinishReason:  m.finish,
+		Runs:          len(m.runs),
+		AnswerStarted: m.run().visible(),
+		Extra:         m.run().totals.Extra,
+	}
+	m.reportSplit(ctx, &r)
+	m.reportEngine(&r)
+	r.Tokens.Prompt = m.prompt()
+	r.Tokens.CachedPrompt = m.cached()
+	return r
+}
+
+// reportSplit adds up the runs: of those that were cut what was kept of their
+// thinking, of the last one everything.
+func (m *Meter) reportSplit(ctx context.Context, r *Report) {
+	var thinking, answer, completion Count
+	for i := range m.runs {
+		s := splitter{run: &m.runs[i], counter: m.cfg.Counter, cut: i < len(m.runs)-1}
+		t, a := s.divide(ctx)
+		all := s.total
+		if s.cut {
+			a, all = Count{Source: Engine}, t
+		} else if !all.Known() {
+			all = plus(t, a)
+		}
+		if i == 0 {
+			thinking, answer, completion = t, a, all
+			r.Residue = s.residue
+			continue
+		}
+		thinking, answer, completion = plus(thinking, t), plus(answer, a), plus(completion, all)
+		r.Residue += s.residue
+	}
+	r.Tokens.Thinking, r.Tokens.Answer, r.Tokens.Completion = thinking, answer, completion
+}
+
+// reportEngine adds up what the engine itself told over all runs.
+func (m *Meter) reportEngine(r *Report) {
+	var prompt, completion, accepted, rejected Figure
+	for i := range m.runs {
+		t := &m.runs[i].totals
+		first := i == 0
+		prompt.add(t.Prompt, first)
+		completion.add(t.Completion, first)
+		accepted.add(t.DraftsAccepted, first)
+		rejected.add(t.DraftsRejected, first)
+	}
+	r.EnginePrompt, r.EngineCompletion = prompt.count(), completion.count()
+	r.Tokens.DraftsAccepted = accepted.count()
+	r.DraftsProposed = plus(accepted.count(), rejected.count())
+}
+
+// add makes f the sum of f and g, unknown if either is.
+func (f *Figure) add(g Figure, first bool) {
+	if first {
+		*f = g
+		return
+	}
+	*f = Figure{N: f.N + g.N, Known: f.Known && g.Known}
+}
+
+func (f Figure) count() Count {
+	if !f.Known {
+		return Count{Source: Unknown}
+	}
+	return Count{N: f.N, Source: Engine}
+}
+
+// prompt is the prompt of the first run: those of later runs repeat it.
+func (m *Meter) prompt() Count {
+	if c := m.runs[0].totals.Prompt.count(); c.Known() || !m.cfg.Prompt.Known() {
+		return c
+	}
+	return m.cfg.Prompt
+}
+
+func (m *Meter) cached() Count {
+	c := m.runs[0].totals.Cached.count()
+	switch {
+	case c.Known():
+		return c
+	case m.cfg.CacheOff:
+		return Count{Source: EngineSetup}
+	case m.cfg.Cached.Known():
+		return m.cfg.Cached
+	}
+	return c
+}
+
+// Wire returns the report as the `usage` object of the OpenAI API.
+func (r Report) Wire(includeSources bool) Usage {
+	rejected := Count{Source: Unknown}
+	if r.DraftsProposed.Known() {
+		rejected = Count{N: r.DraftsProposed.N - r.Tokens.DraftsAccepted.N, Source: Engine}
+	}
+	return Usage{Tokens: r.Tokens, DraftsRejected: rejected, Extra: r.Extra, IncludeSources: includeSources}
 }
