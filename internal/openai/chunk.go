@@ -25,8 +25,14 @@ type Chunk struct {
 	Logprobs string
 	// FinishReason is choices[0].finish_reason.
 	FinishReason string
+	// EndToken is whether the engine told that the run ended by an end-of-turn
+	// token: an integer matched_stop (SGLang), or a null stop_reason beside a
+	// finish "stop" (vLLM).
+	EndToken bool
 	// Usage is the usage object as raw JSON.
 	Usage string
+	// Timings is llama.cpp's `timings` object as raw JSON: its running totals.
+	Timings string
 	// Error is a non-null error member as raw JSON; the engine failed.
 	Error string
 }
@@ -48,6 +54,8 @@ func ParseChunk(data string) (Chunk, error) {
 			c.choice(value)
 		case "usage":
 			c.Usage = rawOf(value)
+		case "timings":
+			c.Timings = rawOf(value)
 		case "error":
 			c.Error = rawOf(value)
 		case "object":
@@ -75,9 +83,14 @@ func (c *Chunk) choice(choices gjson.Result) {
 				c.FinishReason = value.Str
 			case "logprobs":
 				c.Logprobs = rawOf(value)
+			case "matched_stop":
+				c.EndToken = value.Type == gjson.Number
+			case "stop_reason":
+				c.EndToken = value.Type == gjson.Null
 			}
 			return true
 		})
+		c.EndToken = c.EndToken && c.FinishReason == "stop"
 		return false
 	})
 }

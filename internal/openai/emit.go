@@ -157,8 +157,8 @@ type Message struct {
 	Field ReasoningField
 }
 
-// JSON returns the chat.completion object on one line. `content` and `refusal`
-// are always present, since typed SDKs require the keys.
+// JSON returns the chat.completion object on one line. `content` is always
+// present, since typed SDKs require the key.
 func (m *Message) JSON() []byte {
 	e := Emitter{field: m.Field}
 	b := AppendString([]byte(`{"id":`), m.ID)
@@ -173,7 +173,7 @@ func (m *Message) JSON() []byte {
 	if m.Raw != "" {
 		b = append(append(b, ','), m.Raw...)
 	}
-	b = append(b, `,"refusal":null},"logprobs":`...)
+	b = append(b, `},"logprobs":`...)
 	if m.Logprobs == "" {
 		b = append(b, "null"...)
 	}

@@ -24,6 +24,8 @@ type Problem struct {
 	Param string
 	// Message is for a person: what was wrong, where, what to do.
 	Message string
+	// Header holds further response headers, such as Retry-After.
+	Header map[string]string
 }
 
 // Error returns the message, so that a Problem can travel as an error.

@@ -24,6 +24,9 @@ type Dialect struct {
 	// ContinuousUsage is whether stream_options.continuous_usage_stats makes the
 	// engine tell its running totals with every chunk.
 	ContinuousUsage bool
+	// Running is the request field that makes the engine tell its running totals
+	// in `timings` with every chunk; empty where there is none.
+	Running string
 	// LimitName is the request field for the token limit.
 	LimitName string
 	// Clamps is whether the engine shortens a limit that does not fit the
@@ -69,7 +72,7 @@ func dialects() map[string]*Dialect {
 			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", messagesPath: "/tokenize", messagesCount: "count"},
 		},
 		LlamaCpp: {
-			Name: LlamaCpp, LimitName: "max_tokens", Clamps: true,
+			Name: LlamaCpp, Running: "timings_per_token", LimitName: "max_tokens", Clamps: true,
 			loads:    []load{{"/slots", llamaSlots}, {"/metrics", metric("llamacpp:requests_processing", "llamacpp:requests_deferred")}},
 			tokenize: tokenize{path: "/tokenize", field: "content", extra: `"add_special":false,"parse_special":true`, count: "tokens.#", messagesPath: "/v1/chat/completions/input_tokens", messagesCount: "input_tokens"},
 		},

@@ -88,10 +88,17 @@ func New(cfg Config) (*Engine, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
 	}
+	connect := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		}
+		return conn, nil
+	}
 	base := strings.TrimSuffix(strings.TrimSuffix(cfg.URL, "/"), "/v1")
 	return &Engine{cfg: cfg, base: base, client: &http.Client{
 		Transport: &http.Transport{
-			DialContext:           dial,
+			DialContext:           connect,
 			DisableCompression:    true,
 			IdleConnTimeout:       idleConn,
 			ResponseHeaderTimeout: cfg.Headers,
@@ -134,12 +141,7 @@ func (e *Engine) send(ctx context.Context, method, path string, body []byte) (*h
 	if e.cfg.APIKey != "" {
 		req.Header.Set("Authorization", "Bearer "+e.cfg.APIKey)
 	}
-	resp, err := e.client.Do(req)
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
-		err = fmt.Errorf("%w: %w", ErrUnreachable, op)
-	}
-	return resp, err
+	return e.client.Do(req)
 }
 
 // maxReply bounds the replies of the small calls, in bytes; SGLang's server

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"oneslot/internal/openai"
+
 	"github.com/google/uuid"
 )
 
@@ -32,7 +34,7 @@ func NewRunID() string {
 // run's connection is open, and a nil error does not say that anything was
 // stopped. Dialects that stop a run when its connection closes return nil.
 func (e *Engine) Abort(ctx context.Context, rid string) error {
-	return e.abort(ctx, `{"rid":`+strconv.Quote(rid)+`}`)
+	return e.abort(ctx, `{"rid":`+openai.String(rid)+`}`)
 }
 
 // AbortAll asks the engine to stop whatever it runs. It does nothing unless
@@ -114,7 +116,7 @@ func (e *Engine) look(ctx context.Context) (bool, error) {
 func (e *Engine) trial(ctx context.Context, info Info) bool {
 	ctx, cancel := context.WithTimeout(ctx, trialBound)
 	defer cancel()
-	body := fmt.Sprintf(`{"model":%s,"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"stream":false}`, strconv.Quote(e.UpstreamModel(info)))
+	body := fmt.Sprintf(`{"model":%s,"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"stream":false}`, openai.String(e.UpstreamModel(info)))
 	_, err := e.call(ctx, http.MethodPost, "/v1/chat/completions", []byte(body))
 	var s statusError
 	return err == nil || errors.As(err, &s) && s.status < http.StatusInternalServerError

@@ -1,0 +1,44 @@
+// Package proxy runs one request on the engine that was granted to it and moves
+// the answer to the client while it is being written.
+//
+// # Flow
+//
+//	engine event -> chunk -> pieces (split) -> meter (usage) -> client
+//
+// One goroutine does all of it, the handler's, with no channel between the
+// steps. Complete events that are already at hand go out in one write; before
+// the engine is waited for, everything has been sent.
+//
+// # What is rewritten
+//
+// The engine is always asked to stream and to tell its usage. Of the client's
+// request only the keys that the proxy owns are changed; null fields, fields
+// that could open the engine, and OpenAI's bookkeeping are left out. The answer
+// has one id, one created and one model; it has no null keys and no empty
+// deltas. No header of the client reaches the engine.
+//
+// # Who writes to the client, and when
+//
+// A Client belongs to the handler. Until it is released, the handler's
+// goroutine and the heartbeat timer write, under its lock: comments while the
+// request waits and while the engine is silent, then chunks. The status line
+// goes out with the first byte, so that an early error has its own status; a
+// later one is an event, followed by [DONE] and never by a finish reason.
+//
+// # Ends
+//
+// Only a finish reason makes an answer complete. A stream that ends without
+// one, or breaks, or carries an error, is a failure of the engine, and what was
+// held back is given out before the client is told.
+//
+// A run whose client leaves is stopped: the engine is told by the run's id
+// while its stream is still attached, the stream is read to its end, which also
+// brings the final usage, and only then is it closed. The abort is repeated,
+// then everything is aborted, then the connection is closed. Call.Idle is
+// called only when the engine ended the stream by itself, or had never begun;
+// in every other case the slot's next holder has to see it idle first.
+//
+// # Ownership
+//
+// A run's goroutines (the abort, the watch on silence) end before Serve returns.
+package proxy

@@ -1,0 +1,24 @@
+// Package downstream is the side of a request that faces its caller: the status
+// line, the heartbeats while there is nothing to say, the events of a stream or
+// the one JSON object, and the error that may end either.
+//
+// # What it promises
+//
+//   - Headers of a stream go out after Config.CommitAfter at the latest, so that
+//     an error that comes early still has its own status, and no client waits
+//     longer than that for its first byte.
+//   - No silence is longer than Config.Heartbeat: a stream gets SSE comments,
+//     between events and never inside one; a whole answer gets newlines before
+//     its JSON, which every JSON reader skips.
+//   - Each event is one line of data. There is never an id, a retry or a named
+//     event: clients break on them. Nothing is compressed.
+//   - An answer ends once: the first of Whole, Done and Fail counts.
+//   - A failed or overdue write is remembered and returned by every later call;
+//     no flush hides it.
+//
+// # Ownership
+//
+// A Client starts no goroutine that lives on; its timer runs in one of its own
+// for the length of a write. The handler calls Release before it returns, and
+// nothing is written after that.
+package downstream

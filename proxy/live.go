@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"oneslot/reasoning"
+	"oneslot/usage"
+)
+
+// A Phase is what the engine does for a request.
+type Phase string
+
+// The phases of a run, in their order.
+const (
+	PhasePrefill  Phase = "prefill"
+	PhaseThinking Phase = "thinking"
+	PhaseAnswer   Phase = "answer"
+	PhaseTool     Phase = "tool"
+)
+
+// Live is how far a running request is.
+type Live struct {
+	// Phase is what the engine does now.
+	Phase Phase
+	// Tokens are the figures so far; what nobody has told yet is unknown or an
+	// estimate.
+	Tokens usage.Progress
+	// Speed is completion tokens a second since the first one; 0 is unknown.
+	Speed float64
+}
+
+// live lets others look at a run while its pump goes on.
+type live struct {
+	now  atomic.Pointer[Live]
+	next time.Time // the pump's: when the view is due again
+}
+
+// viewEvery is how old the live view may get; it is not made for every event.
+const viewEvery = 250 * time.Millisecond
+
+func newLive() *live {
+	l := &live{}
+	l.now.Store(&Live{Phase: PhasePrefill})
+	return l
+}
+
+// update makes a new view when one is due or the phase has changed.
+func (l *live) update(p *pump, now time.Time) {
+	if p.first.IsZero() {
+		return
+	}
+	phase := PhaseThinking
+	switch {
+	case p.calling:
+		phase = PhaseTool
+	case p.started || p.split.Phase() == reasoning.Answer:
+		phase = PhaseAnswer
+	}
+	if now.Before(l.next) && l.now.Load().Phase == phase {
+		return
+	}
+	l.next = now.Add(viewEvery)
+	v := &Live{Phase: phase, Tokens: p.meter.Progress()}
+	if d := now.Sub(p.first); d > 0 && v.Tokens.Thinking.Known() && v.Tokens.Answer.Known() {
+		v.Speed = float64(v.Tokens.Thinking.N+v.Tokens.Answer.N) / d.Seconds()
+	}
+	l.now.Store(v)
+}
+
+// status is what a heartbeat says while the engine is silent.
+func (p *pump) status() string {
+	return fmt.Sprintf("prefill %ds", int(time.Since(p.began).Seconds()))
+}
+
+// enter shows a run to Live; the result takes it off again.
+func (p *Proxy) enter(id string, l *live) func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.runs[id] = l
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.runs, id)
+	}
+}
+
+// Live returns how far the request is that runs here under id.
+func (p *Proxy) Live(id string) (Live, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l, ok := p.runs[id]; ok {
+		return *l.now.Load(), true
+	}
+	return Live{}, false
+}

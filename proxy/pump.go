@@ -1,0 +1,215 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"oneslot/internal/openai"
+	"oneslot/proxy/downstream"
+	"oneslot/proxy/engine"
+	"oneslot/proxy/split"
+	"oneslot/reasoning"
+	"oneslot/usage"
+
+	"github.com/tidwall/gjson"
+)
+
+// A pump moves one answer: engine event, chunk, pieces, meter, client. It runs
+// in the goroutine of the request's handler and nothing of it is shared.
+type pump struct {
+	call   *Call
+	client *downstream.Client
+	run    *run
+	split  *split.Splitter
+	meter  *usage.Meter
+	sink   sink
+	live   *live
+	engine *engine.Engine
+
+	began, first, turned time.Time // dispatch, first token, begin of the answer
+	reason               string    // finish reason, once seen
+	started              bool      // visible answer text or a tool call has come
+	calling              bool      // the latest text was a tool call's
+	bounded              bool      // the meter knows the boundary
+	lost                 bool      // nothing more can be told to the client
+}
+
+// move reads the engine's stream to its end. A nil error means that the answer
+// is complete; whole reports whether the engine ended its stream by itself,
+// which proves that its slot is free.
+func (p *pump) move(resp *http.Response, maxEvent int) (whole bool, err error) {
+	body := flusher{resp.Body, p.flush}
+	for data, fault := range events(body, maxEvent) {
+		if fault == nil {
+			fault = p.take(data)
+		}
+		switch {
+		case fault == nil:
+		case p.complete() && errors.Is(fault, ErrCut):
+			return false, nil
+		default:
+			p.drain(fault, resp.Body)
+			return false, fault
+		}
+	}
+	if !p.complete() && p.run.reason() == nil {
+		p.drain(ErrTruncated, resp.Body)
+		return false, ErrTruncated
+	}
+	return true, nil
+}
+
+// complete reports whether the client has all of its answer.
+func (p *pump) complete() bool { return p.reason != "" || p.split.Stopped() }
+
+// drain tells the client of a fault, has the engine stop, and reads on until
+// it has: an abort only works while the stream is attached.
+func (p *pump) drain(fault error, body io.Reader) {
+	p.release()
+	p.flush()
+	p.run.stop(fault)
+	_, _ = io.Copy(io.Discard, body)
+}
+
+func (p *pump) flush() {
+	if p.lost {
+		return
+	}
+	if err := p.client.Flush(); err != nil {
+		p.lose()
+	}
+}
+
+// lose notes that the client cannot be reached: it stopped reading or left.
+func (p *pump) lose() {
+	p.lost = true
+	p.call.leave(p.run)
+}
+
+// take handles one event.
+func (p *pump) take(data string) error {
+	c, err := openai.ParseChunk(data)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrEngine, err)
+	}
+	if c.Error != "" {
+		return fmt.Errorf("%w: %w", ErrInStream, streamProblem(c.Error))
+	}
+	now := time.Now()
+	p.run.hear(now)
+	speaks := c.Content != "" || c.Reasoning != "" || c.ToolCalls != "" || c.FunctionCall != "" || c.Refusal != ""
+	if speaks && p.first.IsZero() {
+		p.first = now
+		p.client.SetStatus(nil)
+	}
+	pieces := p.split.Add(&c)
+	p.count(&c)
+	p.put(pieces)
+	p.putRaw(&c)
+	if p.split.Stopped() {
+		p.run.stop(errStopString)
+	}
+	if p.turned.IsZero() && p.started {
+		p.turned = now
+	}
+	p.live.update(p, now)
+	return p.finishSeen(&c)
+}
+
+// count gives the meter what the event brought.
+func (p *pump) count(c *openai.Chunk) {
+	piece := usage.Piece{Tool: c.ToolCalls != "" || c.FunctionCall != "", EndToken: c.EndToken}
+	if p.split.Own() {
+		piece.Raw = c.Content
+	} else {
+		piece.Thinking, piece.Answer = c.Reasoning, c.Content
+	}
+	if totals, ok := totalsOf(c); ok {
+		piece.Totals = &totals
+	}
+	p.meter.Add(piece)
+	if !p.bounded {
+		if n, ok := p.split.Boundary(); ok {
+			p.bounded = true
+			p.meter.Boundary(n)
+		}
+	}
+}
+
+// totalsOf reads the engine's running totals, from `usage` or, with llama.cpp,
+// from `timings`.
+func totalsOf(c *openai.Chunk) (usage.Totals, bool) {
+	if c.Usage != "" {
+		return usage.ParseTotals(c.Usage)
+	}
+	if c.Timings == "" {
+		return usage.Totals{}, false
+	}
+	t := gjson.Parse(c.Timings)
+	known := func(v gjson.Result, n int64) usage.Figure {
+		return usage.Figure{N: int(n), Known: v.Type == gjson.Number}
+	}
+	cached, fresh, made := t.Get("cache_n"), t.Get("prompt_n"), t.Get("predicted_n")
+	return usage.Totals{
+		Prompt:     known(fresh, fresh.Int()+cached.Int()),
+		Cached:     known(cached, cached.Int()),
+		Completion: known(made, made.Int()),
+	}, made.Type == gjson.Number
+}
+
+func (p *pump) put(pieces []split.Piece) {
+	for _, piece := range pieces {
+		p.started = p.started || piece.Kind == reasoning.Answer
+		p.calling = false
+		if p.lost {
+			continue
+		}
+		if err := p.sink.piece(piece); err != nil {
+			p.lose()
+		}
+	}
+}
+
+// putRaw passes on what is not text of the two channels.
+func (p *pump) putRaw(c *openai.Chunk) {
+	members := c.Extra
+	if c.Refusal != "" {
+		members = join(members, `"refusal":`+openai.String(c.Refusal))
+	}
+	if c.FunctionCall != "" {
+		members = join(members, `"function_call":`+openai.DropNulls(c.FunctionCall))
+	}
+	if members == "" && c.ToolCalls == "" || p.split.Stopped() {
+		return
+	}
+	p.calling = c.ToolCalls != "" || c.FunctionCall != ""
+	p.started = p.started || p.calling
+	if p.lost {
+		return
+	}
+	if err := p.sink.raw(members, c.ToolCalls); err != nil {
+		p.lose()
+	}
+}
+
+// release gives out what the splitter holds back.
+func (p *pump) release() { p.put(p.split.Close()) }
+
+// finishSeen notes the finish reason. An abort that nobody here asked for is a
+// failure; one that was asked for ends the run.
+func (p *pump) finishSeen(c *openai.Chunk) error {
+	if c.FinishReason == "" {
+		return nil
+	}
+	if c.FinishReason == "abort" {
+		if p.run.reason() == nil {
+			return ErrAborted
+		}
+		return nil
+	}
+	p.reason = c.FinishReason
+	return nil
+}
