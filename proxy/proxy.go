@@ -108,6 +108,17 @@ type Call struct {
 	drain bool
 }
 
+// A Report is what a request used, and when.
+type Report struct {
+	usage.Report
+	// Prefill, Thinking and Answer are how long the run spent until its first
+	// token, in thinking and in the answer.
+	Prefill, Thinking, Answer time.Duration
+}
+
+// notRun is the report of a request that no engine has worked on.
+func notRun() Report { return Report{Report: usage.Report{Tokens: usage.NotRun()}} }
+
 // leave is what happens to a run whose client is gone.
 func (c *Call) leave(r *run) {
 	if !c.drain {
@@ -137,8 +148,8 @@ func (p *Proxy) target(slot string) (*target, error) {
 // had been used when it ended is in the report in every case. The error is
 // nil for a complete answer; else it is ErrClient, an *openai.Problem for the
 // engine's refusal, one of the ErrEngine family, or the cause of ctx.
-func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client) (usage.Report, error) {
-	none := usage.Report{Tokens: usage.NotRun()}
+func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client) (Report, error) {
+	none := notRun()
 	t, err := p.target(call.Slot)
 	if err != nil {
 		return none, err

@@ -11,13 +11,12 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/engine"
-	"oneslot/usage"
 
 	"github.com/tidwall/gjson"
 )
 
 // serve sends the request and moves the answer.
-func (p *pump) serve(ctx context.Context, body []byte, maxEvent int) (usage.Report, error) {
+func (p *pump) serve(ctx context.Context, body []byte, maxEvent int) (Report, error) {
 	resp, err := p.engine.Chat(ctx, body)
 	if err != nil {
 		return p.unsent(ctx, err)
@@ -26,7 +25,7 @@ func (p *pump) serve(ctx context.Context, body []byte, maxEvent int) (usage.Repo
 	if resp.StatusCode != http.StatusOK {
 		p.call.Idle()
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-		return usage.Report{Tokens: usage.NotRun()}, openai.EngineProblem(resp.StatusCode, string(text))
+		return notRun(), openai.EngineProblem(resp.StatusCode, string(text))
 	}
 	whole, err := p.move(resp, maxEvent)
 	if whole {
@@ -48,8 +47,8 @@ func (p *pump) serve(ctx context.Context, body []byte, maxEvent int) (usage.Repo
 const maxErrorBody = 64 << 10
 
 // unsent explains a request that got no response.
-func (p *pump) unsent(ctx context.Context, err error) (usage.Report, error) {
-	report := usage.Report{Tokens: usage.NotRun()}
+func (p *pump) unsent(ctx context.Context, err error) (Report, error) {
+	report := notRun()
 	switch cause := p.run.reason(); {
 	case cause != nil:
 		return p.report(context.WithoutCancel(ctx)), cause
@@ -73,16 +72,16 @@ func streamProblem(raw string) *openai.Problem {
 }
 
 // end tells the client that the answer is complete and returns the report.
-func (p *pump) end(ctx context.Context) usage.Report {
+func (p *pump) end(ctx context.Context) Report {
 	reason := p.reason
 	if p.split.Stopped() {
 		reason = "stop"
 	}
 	p.meter.Finish(reason)
 	p.release()
-	var report usage.Report
+	var report Report
 	done := false
-	counted := func() usage.Report {
+	counted := func() Report {
 		if !done {
 			report, done = p.report(ctx), true
 		}
@@ -97,10 +96,10 @@ func (p *pump) end(ctx context.Context) usage.Report {
 }
 
 // report is what the run used so far, with its times.
-func (p *pump) report(ctx context.Context) usage.Report {
+func (p *pump) report(ctx context.Context) Report {
 	ctx, cancel := context.WithTimeout(ctx, countBound)
 	defer cancel()
-	r := p.meter.Report(ctx)
+	r := Report{Report: p.meter.Report(ctx)}
 	end := time.Now()
 	mark := func(t time.Time) time.Time {
 		if t.IsZero() {

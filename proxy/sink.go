@@ -7,7 +7,6 @@ import (
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/split"
 	"oneslot/reasoning"
-	"oneslot/usage"
 
 	"github.com/tidwall/gjson"
 )
@@ -20,7 +19,7 @@ type sink interface {
 	// raw takes delta members that pass as they came.
 	raw(members string, tools string) error
 	// finish ends the answer; the report follows in usage.
-	finish(reason string, report func() usage.Report) error
+	finish(reason string, report func() Report) error
 }
 
 // shape puts thinking where the client wants it.
@@ -115,7 +114,7 @@ func join(a, b string) string {
 	return a + "," + b
 }
 
-func (s *streamSink) finish(reason string, report func() usage.Report) error {
+func (s *streamSink) finish(reason string, report func() Report) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -175,7 +174,7 @@ func (w *wholeSink) raw(members, tools string) error {
 	return nil
 }
 
-func (w *wholeSink) finish(reason string, report func() usage.Report) error {
+func (w *wholeSink) finish(reason string, report func() Report) error {
 	w.content.WriteString(w.shape.leave())
 	// Typed SDKs require the key.
 	members := openai.MergeMembers(`"refusal":null`, w.members)
