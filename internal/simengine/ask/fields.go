@@ -1,0 +1,170 @@
+package ask
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"oneslot/internal/simengine/wire"
+)
+
+// fields is the body of a request. The first fault met stays in problem, and
+// every later read gives zero values.
+type fields struct {
+	path    string
+	raw     map[string]json.RawMessage
+	problem *wire.Problem
+}
+
+// notNull are the fields for which SGLang refuses null.
+var notNull = [...]string{
+	"logprobs", "n", "stream", "frequency_penalty", "presence_penalty", "parallel_tool_calls", "min_tokens", "skip_special_tokens",
+}
+
+// parse reads body as a JSON object.
+func parse(path string, body []byte) (*fields, *wire.Problem) {
+	f := &fields{path: path}
+	trimmed := bytes.TrimSpace(body)
+	switch {
+	case len(trimmed) == 0:
+		return nil, wire.Invalid(path, "'type': 'missing', 'loc': ('body',), 'msg': 'Field required', 'input': None")
+	case trimmed[0] == '[' && json.Valid(trimmed):
+		return nil, &wire.Problem{Status: 500, Message: "Internal Server Error", Plain: true}
+	}
+	if err := json.Unmarshal(body, &f.raw); err != nil || f.raw == nil {
+		at := len(body)
+		if syntax, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // Unmarshal returns it bare
+			at = int(syntax.Offset)
+		}
+		return nil, wire.Invalid(path, fmt.Sprintf(
+			"'type': 'json_invalid', 'loc': ('body', %d), 'msg': 'JSON decode error', 'input': {}, 'ctx': {'error': 'unexpected end of data'}", at))
+	}
+	for _, name := range notNull {
+		if string(f.raw[name]) == "null" {
+			f.invalid(name, "none_not_allowed", "Input should not be None")
+		}
+	}
+	return f, nil
+}
+
+// has reports whether name is there and not null.
+func (f *fields) has(name string) bool {
+	raw, ok := f.raw[name]
+	return ok && string(raw) != "null"
+}
+
+// fail records p unless there was a problem before.
+func (f *fields) fail(p *wire.Problem) {
+	if f.problem == nil {
+		f.problem = p
+	}
+}
+
+func (f *fields) invalid(name, kind, message string) {
+	f.fail(wire.Invalid(f.path, fmt.Sprintf("'type': '%s', 'loc': ('body', '%s'), 'msg': '%s', 'input': %s",
+		kind, name, message, pythonish(f.raw[name]))))
+}
+
+// pythonish shows a JSON value nearly as the engine's language prints it.
+func pythonish(raw json.RawMessage) string {
+	var text string
+	switch {
+	case json.Unmarshal(raw, &text) == nil && string(raw) != "null":
+		return "'" + text + "'"
+	case string(raw) == "null" || len(raw) == 0:
+		return "None"
+	}
+	return string(raw)
+}
+
+// scalar returns a string, number or boolean as text.
+func (f *fields) scalar(name string) (string, bool) {
+	if !f.has(name) {
+		return "", false
+	}
+	raw := f.raw[name]
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text, true
+	}
+	return string(raw), true
+}
+
+// text returns a string field, "" if it is absent.
+func (f *fields) text(name string) string {
+	if !f.has(name) {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(f.raw[name], &s) != nil {
+		f.invalid(name, "string_type", "Input should be a valid string")
+	}
+	return s
+}
+
+// flag returns a boolean field, which may also be a word such as "yes".
+func (f *fields) flag(name string, absent bool) bool {
+	s, ok := f.scalar(name)
+	if !ok {
+		return absent
+	}
+	switch strings.ToLower(s) {
+	case "true", "1", "yes", "y", "on", "t":
+		return true
+	case "false", "0", "no", "n", "off", "f":
+		return false
+	}
+	f.invalid(name, "bool_parsing", "Input should be a valid boolean, unable to interpret input")
+	return absent
+}
+
+// whole returns an integer field, which may also be a string of digits.
+func (f *fields) whole(name string, absent int) int {
+	s, ok := f.scalar(name)
+	if !ok {
+		return absent
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || n != float64(int(n)) {
+		f.invalid(name, "int_parsing", "Input should be a valid integer, unable to parse string as an integer")
+		return absent
+	}
+	return int(n)
+}
+
+// number checks a field that must be a number and otherwise does not matter.
+func (f *fields) number(name string) {
+	s, ok := f.scalar(name)
+	if !ok {
+		return
+	}
+	if _, err := strconv.ParseFloat(s, 64); err != nil {
+		f.invalid(name, "float_parsing", "Input should be a valid number, unable to parse string as a number")
+	}
+}
+
+// words returns a field that is a string or a list of strings, without empty
+// ones.
+func (f *fields) words(name string) []string {
+	if !f.has(name) {
+		return nil
+	}
+	var many []string
+	if json.Unmarshal(f.raw[name], &many) != nil {
+		many = []string{f.text(name)}
+	}
+	return slices.DeleteFunc(many, func(s string) bool { return s == "" })
+}
+
+// object returns a field that is an object, as fields of its own. An absent
+// field is an empty object.
+func (f *fields) object(name string) *fields {
+	sub := &fields{path: f.path}
+	if f.has(name) && json.Unmarshal(f.raw[name], &sub.raw) != nil {
+		f.invalid(name, "dict_type", "Input should be a valid dictionary")
+	}
+	return sub
+}

@@ -1,0 +1,3 @@
+// Package simengine is a simulated LLM engine that answers one request at a
+// time.
+package simengine

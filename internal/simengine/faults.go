@@ -1,0 +1,72 @@
+package simengine
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"oneslot/internal/simengine/wire"
+)
+
+// Faults are the habits and failures that can be changed while the engine runs.
+type Faults struct {
+	Ghost bool `json:"ghost"` // streams go on after their client has left
+	Deaf  bool `json:"deaf"`  // aborts answer 200 and do nothing
+	Lossy bool `json:"lossy"` // only every third abort does something
+	Stall bool `json:"stall"` // all is accepted, nothing is answered, runs stand still
+	Dead  bool `json:"dead"`  // every connection is cut, every run is lost
+}
+
+// Faults returns the faults in force.
+func (e *Engine) Faults() Faults {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.faults
+}
+
+// SetFaults puts f in force. Setting Dead ends all runs; setting it back is an
+// engine that has started afresh.
+func (e *Engine) SetFaults(f Faults) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.faults = f
+	switch {
+	case f.Stall && e.thaw == nil:
+		e.thaw = make(chan struct{})
+	case !f.Stall && e.thaw != nil:
+		close(e.thaw)
+		e.thaw = nil
+	}
+	if f.Dead {
+		e.cache.Forget()
+		for job := range e.running {
+			job.stop(errDied)
+		}
+		for _, job := range e.waiting {
+			job.stop(errDied)
+		}
+	}
+	e.event()
+}
+
+// admin are the routes under /sim/.
+func (e *Engine) admin(mux *http.ServeMux) {
+	mux.HandleFunc("GET /sim/stats", func(w http.ResponseWriter, _ *http.Request) {
+		send(w, http.StatusOK, "application/json", wire.JSON(e.Stats()))
+	})
+	mux.HandleFunc("GET /sim/faults", func(w http.ResponseWriter, _ *http.Request) {
+		send(w, http.StatusOK, "application/json", wire.JSON(e.Faults()))
+	})
+	mux.HandleFunc("POST /sim/faults", func(w http.ResponseWriter, r *http.Request) {
+		f := e.Faults()
+		if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
+			e.refuse(w, wire.Refused("The body must be an object of faults, such as {\"ghost\":true}: %v.", err))
+			return
+		}
+		e.SetFaults(f)
+		send(w, http.StatusOK, "application/json", wire.JSON(f))
+	})
+	mux.HandleFunc("POST /sim/recover", func(w http.ResponseWriter, _ *http.Request) {
+		e.SetFaults(Faults{Ghost: e.cfg.Ghost, Deaf: e.cfg.Deaf, Lossy: e.cfg.Lossy})
+		send(w, http.StatusOK, "application/json", wire.JSON(e.Faults()))
+	})
+}

@@ -1,0 +1,139 @@
+package simengine
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"oneslot/internal/simengine/script"
+	"oneslot/internal/simengine/wire"
+)
+
+// play does what the script says instead of a generated reply.
+func (r *run) play() error {
+	for _, step := range r.script {
+		over, err := r.step(step)
+		if over || err != nil {
+			return err
+		}
+	}
+	r.over(nil)
+	return nil
+}
+
+// over ends a played reply; last is delivered after all else.
+func (r *run) over(last []item) {
+	r.e.end(r, Scripted)
+	r.out.put(last...)
+	r.out.close()
+}
+
+// step does one step and reports whether it was the last one.
+func (r *run) step(s script.Step) (over bool, err error) {
+	switch s.Kind {
+	case script.KindSleep:
+		return false, r.until(time.Now().Add(s.Wait))
+	case script.KindHold:
+		return false, r.await(nil)
+	case script.KindAwaitLeave:
+		return false, r.await(r.gone)
+	case script.KindRepeat:
+		return false, r.repeat(s)
+	case script.KindEnd:
+		r.over(nil)
+		return true, nil
+	case script.KindCut:
+		r.over([]item{{act: actCut}})
+		return true, nil
+	case script.KindReset:
+		r.over([]item{{act: actReset}})
+		return true, nil
+	}
+	if err := r.until(time.Now()); err != nil {
+		return false, err
+	}
+	r.say(s)
+	return false, nil
+}
+
+// say does a step that writes.
+func (r *run) say(s script.Step) {
+	switch s.Kind {
+	case script.KindStatus:
+		header := http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}
+		for name, values := range s.Header {
+			header[http.CanonicalHeaderKey(name)] = values
+		}
+		r.headed = true
+		r.out.put(item{act: actHead, status: s.Status, header: header})
+	case script.KindThinking:
+		if r.e.cfg.Output == Raw {
+			r.put(wire.Chunk{Answer: s.Data})
+		} else {
+			r.put(wire.Chunk{Thinking: s.Data})
+		}
+	case script.KindAnswer:
+		r.put(wire.Chunk{Answer: s.Data})
+	case script.KindFinish:
+		r.put(wire.Chunk{Finish: s.Data})
+		if r.req.Usage {
+			r.write(r.reply.Totals(r.usage(), time.Now()))
+		}
+	case script.KindDone:
+		r.write([]byte(wire.Done))
+	default:
+		r.write([]byte(s.Data))
+	}
+	r.e.mu.Lock()
+	r.streaming, r.noticed = true, r.touch()
+	r.e.event()
+	r.e.mu.Unlock()
+}
+
+// repeat writes the data of s every s.Wait, on an absolute schedule.
+func (r *run) repeat(s script.Step) error {
+	begin := time.Now()
+	for i := 0; s.Times == 0 || i < s.Times; i++ {
+		if err := r.until(begin.Add(time.Duration(i) * s.Wait)); err != nil {
+			return err
+		}
+		r.say(s)
+	}
+	return nil
+}
+
+// await waits for event, or with nil for the end of the run.
+func (r *run) await(event <-chan struct{}) error {
+	select {
+	case <-event:
+		return nil
+	case <-r.ctx.Done():
+		return context.Cause(r.ctx)
+	}
+}
+
+// spoken returns the thinking and the answer generated so far, without markers.
+func (r *run) spoken() (thinking, answer string) {
+	if r.plan == nil {
+		return "", ""
+	}
+	end := 0
+	for _, tok := range r.plan.tokens[:r.rec.CompletionTokens] {
+		end += len(tok)
+	}
+	return r.plan.thinking.cut(0, end).of(r.plan.text), r.plan.answer.cut(0, end).of(r.plan.text)
+}
+
+// shown returns the two channels as a client sees them so far.
+func (r *run) shown() (thinking, answer string) {
+	if r.plan == nil {
+		return "", ""
+	}
+	var a, b strings.Builder
+	for _, p := range r.plan.pieces[:r.rec.CompletionTokens] {
+		a.WriteString(p.thinking)
+		b.WriteString(p.answer)
+	}
+	return a.String(), b.String()
+}

@@ -1,0 +1,104 @@
+package simtest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"oneslot/internal/simengine"
+)
+
+// New returns an engine that is closed with the test.
+func New(t testing.TB, cfg simengine.Config) *simengine.Engine {
+	t.Helper()
+	e, err := simengine.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+// Start serves an engine on 127.0.0.1 and returns it with its base URL, which
+// has no slash at its end. Idle connections are closed after 5 s, as the
+// engines do.
+func Start(t testing.TB, cfg simengine.Config) (*simengine.Engine, string) {
+	t.Helper()
+	e, err := simengine.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(e)
+	server.Config.IdleTimeout = 5 * time.Second
+	server.Start()
+	t.Cleanup(server.Close)
+	t.Cleanup(e.Close) // first, so that no handler is left for the server to wait for
+	return e, server.URL
+}
+
+// Pipe serves an engine without a network: client reaches it under any host
+// name, and dial opens one raw connection to it. In a synctest bubble all its
+// waits are on the bubble's clock.
+func Pipe(t testing.TB, cfg simengine.Config) (e *simengine.Engine, client *http.Client) {
+	t.Helper()
+	e, err := simengine.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: e, ReadHeaderTimeout: time.Hour}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = server.Serve(line) }) // ends with ErrServerClosed
+	transport := &http.Transport{DialContext: line.dial}
+	t.Cleanup(func() {
+		e.Close()
+		transport.CloseIdleConnections()
+		_ = server.Close() // closes line, of which nothing can fail
+		wg.Wait()
+	})
+	return e, &http.Client{Transport: transport}
+}
+
+// pipes is a listener whose connections are pipes.
+type pipes struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-ctx.Done():
+	case <-p.closed:
+	}
+	return nil, errors.Join(errors.New("simtest: engine is not there"), near.Close(), far.Close())
+}
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "pipe" }

@@ -1,0 +1,125 @@
+package words_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"oneslot/internal/simengine/words"
+)
+
+func TestSplit(t *testing.T) {
+	v := words.New("<think>", "</think>")
+	for _, tc := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"empty", "", nil},
+		{"words", "so the queue.", []string{"so", " the", " queue", "."}},
+		{"long word", "abcdefghijklmnopq", []string{"abcdefgh", "ijklmnop", "q"}},
+		{"marks", "<think>a</think>\n\nB", []string{"<think>", "a", "</think>", "\n\n", "B"}},
+		{"mark after space", "a <think>", []string{"a", " ", "<think>"}},
+		{"half mark", "</thin", []string{"<", "/", "thin"}},
+		{"spaces", "a   b", []string{"a", " ", " ", " b"}},
+		{"turn", "<|im_start|>user\nhi<|im_end|>\n", []string{"<|im_start|>", "user", "\n", "hi", "<|im_end|>", "\n"}},
+		{"line feeds", strings.Repeat("\n", 10), []string{strings.Repeat("\n", 8), "\n\n"}},
+		{"emoji", "ok 🙂🙂", []string{"ok", " 🙂", "🙂"}},
+		{"bad utf8", "a\xff\xfeb", []string{"a", "\xff", "\xfe", "b"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := slices.Collect(v.Split(tc.text))
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("Split(%q) = %q, want %q", tc.text, got, tc.want)
+			}
+			if n := v.Count(tc.text); n != len(tc.want) {
+				t.Errorf("Count(%q) = %d, want %d", tc.text, n, len(tc.want))
+			}
+		})
+	}
+}
+
+func TestMarksWithASharedPrefix(t *testing.T) {
+	v := words.New("<t", "<t>")
+	if got, want := slices.Collect(v.Split("a<t>b<tc")), []string{"a", "<t>", "b", "<t", "c"}; !slices.Equal(got, want) {
+		t.Errorf("Split = %q, want %q: the longest mark wins", got, want)
+	}
+}
+
+func TestIDs(t *testing.T) {
+	v := words.New("<think>")
+	text := "<think>so 東京\n\n 🙂<|im_end|>"
+	ids := v.IDs(text)
+	if len(ids) != v.Count(text) {
+		t.Errorf("%d ids, %d tokens", len(ids), v.Count(text))
+	}
+	if got, ok := v.Text(ids); !ok || got != text {
+		t.Errorf("Text(IDs(%q)) = %q, %v", text, got, ok)
+	}
+	if last := ids[len(ids)-1]; last != words.TurnEndID {
+		t.Errorf("end of turn is %d, want %d", last, words.TurnEndID)
+	}
+	if again := v.IDs(text); !slices.Equal(again, ids) {
+		t.Errorf("ids changed: %v, then %v", ids, again)
+	}
+	for _, bad := range [][]int{{-1}, {1 << 20}} {
+		if got, ok := v.Text(bad); ok {
+			t.Errorf("Text(%v) = %q, want not ok", bad, got)
+		}
+	}
+}
+
+func TestCompose(t *testing.T) {
+	v := words.New("<think>", "</think>")
+	for _, style := range []words.Style{words.Thinking, words.Answer} {
+		same := strings.ToLower
+		if style == words.Answer {
+			same = strings.ToUpper
+		}
+		for n := range 200 {
+			for seed := range uint64(5) {
+				text := words.Compose(style, n, seed)
+				if got := v.Count(text); got != n {
+					t.Fatalf("style %d seed %d: %d tokens, want %d: %q", style, seed, got, n, text)
+				}
+				if same(text) != text {
+					t.Fatalf("style %d: wrong case: %q", style, text)
+				}
+				if strings.TrimSpace(text) != text {
+					t.Fatalf("style %d: outer white space: %q", style, text)
+				}
+			}
+		}
+	}
+	a, b := words.Compose(words.Thinking, 50, 7), words.Compose(words.Thinking, 50, 7)
+	if a != b || a == words.Compose(words.Thinking, 50, 8) {
+		t.Error("the text does not follow the seed")
+	}
+	if !strings.Contains(words.Compose(words.Answer, 400, 1), "\n\n") {
+		t.Error("a long text has no paragraph")
+	}
+}
+
+// TestStylesShareNoWord keeps the two voices apart also where there is no case.
+func TestStylesShareNoWord(t *testing.T) {
+	v := words.New()
+	seen := map[string]bool{}
+	for piece := range v.Split(words.Compose(words.Thinking, 3000, 1)) {
+		seen[strings.TrimSpace(piece)] = true
+	}
+	for piece := range v.Split(words.Compose(words.Answer, 3000, 1)) {
+		if p := strings.TrimSpace(piece); p != "" && seen[p] {
+			t.Errorf("both styles say %q", p)
+		}
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	f.Add("<think>a </think>\n\n 🙂\xff")
+	v := words.New("<think>", "</think>")
+	f.Fuzz(func(t *testing.T, text string) {
+		pieces := slices.Collect(v.Split(text))
+		if strings.Join(pieces, "") != text || slices.Contains(pieces, "") {
+			t.Errorf("Split(%q) = %q", text, pieces)
+		}
+	})
+}
