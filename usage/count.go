@@ -82,3 +82,36 @@ func NotRun() Tokens {
 	no := Count{Source: Unknown}
 	return Tokens{Prompt: no, CachedPrompt: no, Thinking: none, Answer: none, Completion: none, DraftsAccepted: no}
 }
+
+// rank orders the sources from best to worst.
+func rank(s Source) int {
+	switch s {
+	case Engine:
+		return 0
+	case Tokenizer:
+		return 1
+	case EngineSplit, EngineSetup:
+		return 2
+	case PrefixModel:
+		return 3
+	case Estimate:
+		return 4
+	default:
+		return 5
+	}
+}
+
+func worse(a, b Source) Source {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// plus adds two counts; the sum is as good as the worse of them.
+func plus(a, b Count) Count {
+	if !a.Known() || !b.Known() {
+		return Count{Source: Unknown}
+	}
+	return Count{N: a.N + b.N, Source: worse(a.Source, b.Source)}
+}

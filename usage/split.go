@@ -243,36 +243,3 @@ func (s *splitter) count(ctx context.Context, text []byte) (int, bool) {
 
 // from is the text from byte off on, as far as it was kept.
 func (t *text) from(off int) []byte { return t.buf[min(off, len(t.buf)):] }
-
-// rank orders the sources from best to worst.
-func rank(s Source) int {
-	switch s {
-	case Engine:
-		return 0
-	case Tokenizer:
-		return 1
-	case EngineSplit, EngineSetup:
-		return 2
-	case PrefixModel:
-		return 3
-	case Estimate:
-		return 4
-	default:
-		return 5
-	}
-}
-
-func worse(a, b Source) Source {
-	if rank(b) > rank(a) {
-		return b
-	}
-	return a
-}
-
-// plus adds two counts; the sum is as good as the worse of them.
-func plus(a, b Count) Count {
-	if !a.Known() || !b.Known() {
-		return Count{Source: Unknown}
-	}
-	return Count{N: a.N + b.N, Source: worse(a.Source, b.Source)}
-}
