@@ -1,0 +1,220 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"oneslot/queue/line"
+)
+
+// Hold is a slot lent to one job.
+type Hold struct {
+	Slot   string        // its name in Config.Slots
+	Fence  int64         // higher than those of all earlier holds of the slot
+	Waited time.Duration // from the call of Do to the hold
+
+	idle atomic.Bool
+}
+
+// Idle says that the work has proof that the engine is idle again, such as a
+// stream that ended by itself, and will not use it any more. Without it the slot
+// is handed on only after Settle has seen the engine idle.
+func (h *Hold) Idle() { h.idle.Store(true) }
+
+// hold is a slot that the store has granted to this process. Its fields but the
+// grant are guarded by Queue.mu.
+type hold struct {
+	line.Grant
+	cancel context.CancelCauseFunc // of whoever uses it; nil while nobody does
+	cause  error                   // why it must not be used any more
+	ended  bool                    // nobody uses it any more: to be freed
+	asking bool                    // the store is being asked to free it
+}
+
+// stop tells whoever uses the hold to stop. Call it under Queue.mu.
+func (h *hold) stop(cause error) {
+	if h.cause == nil {
+		h.cause = cause
+	}
+	if h.cancel != nil {
+		h.cancel(cause)
+	}
+}
+
+// use derives the context of whoever uses the hold from now on.
+func (q *Queue) use(ctx context.Context, h *hold) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h.cancel = cancel
+	if h.cause != nil {
+		cancel(h.cause)
+	}
+	return ctx, cancel
+}
+
+// assign accepts grants made for this process. A grant whose job has left in the
+// meantime goes straight back, which may bring the next one.
+func (q *Queue) assign(grants []line.Grant) {
+	for len(grants) > 0 {
+		g := grants[0]
+		grants = grants[1:]
+		if g.Owner != q.owner {
+			continue
+		}
+		if h := q.accept(g); h != nil {
+			grants = append(grants, q.free(h)...)
+		}
+	}
+}
+
+// accept takes a grant over, once however often it is told: in the reply of the
+// step that made it, by message, by poll. It returns the hold if nobody is there
+// for it. While the lease is not trusted it does nothing: the grant is told again
+// by the renewal that brings the trust back.
+func (q *Queue) accept(g line.Grant) *hold {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if g.Fence <= q.fences[g.Slot] || q.stopped {
+		return nil
+	}
+	if !q.trusts(time.Now()) {
+		q.hurry()
+		return nil
+	}
+	h := &hold{Grant: g}
+	q.fences[g.Slot] = g.Fence
+	q.holds[g.Slot] = h
+	s := q.jobs[g.ID]
+	switch {
+	case g.State != line.Busy:
+		q.spawn(func() { q.mend(h) })
+	case s != nil && s.hold == nil:
+		s.hold = h
+		close(s.wake)
+	default:
+		return h
+	}
+	return nil
+}
+
+// lend calls work with the job's hold and sees to what is left afterwards.
+func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *Hold) error) error {
+	began := time.Now()
+	lent := &Hold{Slot: s.hold.Slot, Fence: s.hold.Fence, Waited: began.Sub(s.since)}
+	held, cancel := q.use(context.WithoutCancel(ctx), s.hold)
+	defer func() {
+		cancel(nil)
+		q.mu.Lock()
+		delete(q.jobs, s.job.ID)
+		q.times.add(time.Since(began))
+		q.mu.Unlock()
+		q.giveBack(s.hold, lent.idle.Load())
+	}()
+	if cause := context.Cause(held); cause != nil {
+		lent.Idle() // it never worked
+		return cause
+	}
+	err := work(held, lent)
+	if cause := context.Cause(held); err != nil && cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// giveBack ends a use: a clean hold is freed, for an unclean one a mender takes
+// over. Nothing is left to do for a lost one.
+func (q *Queue) giveBack(h *hold, clean bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h.cancel, h.cause = nil, nil
+	switch {
+	case q.holds[h.Slot] != h:
+	case !clean:
+		q.spawn(func() { q.mend(h) })
+	case q.store.lease() == 0:
+		q.mu.Unlock()
+		q.assign(q.free(h))
+		q.mu.Lock()
+	default: // a round trip that the caller need not wait for
+		q.spawn(func() { q.assign(q.free(h)) })
+	}
+}
+
+// free gives a hold back to the store, its engine being idle, and returns the
+// grants that brings. If the store does not answer, the keeper repeats it.
+func (q *Queue) free(h *hold) []line.Grant {
+	q.mu.Lock()
+	h.ended, h.asking = true, true
+	q.mu.Unlock()
+	reply, err := q.call(line.Free{Slot: h.Slot, Fence: h.Fence, Clean: true})
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h.asking = false
+	if err != nil {
+		return nil
+	}
+	if q.holds[h.Slot] == h {
+		delete(q.holds, h.Slot)
+	}
+	if reply.Verdict == line.Stale {
+		q.hurry() // perhaps a repeated call whose first reply was lost, with a grant
+	}
+	return reply.Grants
+}
+
+// mend makes the engine idle, however long that takes, and frees the slot. It
+// ends early when the hold is lost, and with an engine that is known to be ill
+// when the queue closes.
+func (q *Queue) mend(h *hold) {
+	ctx, cancel := q.use(q.life, h)
+	defer cancel(nil)
+	state, pause := line.Aborting, time.Second
+	for {
+		if h.State != state {
+			q.mark(h, state)
+		}
+		err := q.settle(ctx, h.Slot)
+		if err == nil {
+			break
+		}
+		state = line.Poisoned
+		if errors.Is(err, ErrDown) {
+			state = line.Down
+		}
+		q.mark(h, state)
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, 10*time.Second)
+		case <-ctx.Done():
+			return
+		case <-q.closing:
+			return
+		}
+	}
+	q.giveBack(h, true)
+}
+
+// mark tells the line what is done to the engine. That is for the eyes of others;
+// if it fails, the next try tells it again.
+func (q *Queue) mark(h *hold, state line.State) {
+	q.mu.Lock()
+	h.State = state
+	q.mu.Unlock()
+	reply, err := q.apply(line.Mark{Slot: h.Slot, Fence: h.Fence, State: state})
+	if err == nil && reply.Verdict == line.Stale {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.loseLocked(h)
+	}
+}
+
+// settle is one bounded try.
+func (q *Queue) settle(ctx context.Context, slot string) error {
+	ctx, cancel := context.WithTimeout(ctx, q.cfg.AbortBound)
+	defer cancel()
+	return q.engine.Settle(ctx, slot)
+}

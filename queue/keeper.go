@@ -1,0 +1,227 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"oneslot/queue/line"
+)
+
+// keeping is what the keeper knows of the store. Guarded by Queue.mu.
+type keeping struct {
+	epoch     int64       // of the data, 0 before the first renewal
+	trusted   time.Time   // holds are ours until then
+	timer     *time.Timer // calls distrust then
+	failed    error       // the last call had no answer
+	since     time.Time   // when that began
+	forgotten bool        // the store has to be told of all tickets
+	odd       int         // renewals in a row that counted other tickets than we do
+	version   int64       // of the line
+	ranked    int64       // version of the positions in the seats
+	rankedAt  time.Time   // when they were asked for
+}
+
+// trusts reports whether the holds of this process are its own at the time now.
+func (q *Queue) trusts(now time.Time) bool {
+	return q.store.lease() == 0 || now.Before(q.keep.trusted)
+}
+
+// hurry asks the keeper to renew now.
+func (q *Queue) hurry() {
+	select {
+	case q.kick <- struct{}{}:
+	default: // asked for already
+	}
+}
+
+func (q *Queue) caller() line.Caller {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return line.Caller{Owner: q.owner, Epoch: q.keep.epoch}
+}
+
+// call takes one step. Its errors wrap ErrStoreDown.
+func (q *Queue) call(s line.Step) (line.Reply, error) {
+	by := q.caller()
+	reply, err := q.store.apply(context.Background(), by, s)
+	if err != nil {
+		err = storeDown(err)
+		q.mu.Lock()
+		q.failLocked(err, time.Now())
+		q.mu.Unlock()
+		q.hurry()
+		return reply, err
+	}
+	if reply.Epoch != by.Epoch {
+		q.hurry()
+	}
+	return reply, nil
+}
+
+// apply takes one step and accepts the grants it brings.
+func (q *Queue) apply(s line.Step) (line.Reply, error) {
+	reply, err := q.call(s)
+	if err == nil {
+		q.assign(reply.Grants)
+	}
+	return reply, err
+}
+
+// keeper renews the lease until the queue closes.
+func (q *Queue) keeper() {
+	tick := time.NewTicker(q.cfg.every())
+	defer tick.Stop()
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.keep.timer != nil {
+			q.keep.timer.Stop()
+		}
+	}()
+	for {
+		if q.renew() {
+			q.heal()
+		}
+		select {
+		case <-q.life.Done():
+			return
+		case <-tick.C:
+		case <-q.kick:
+		}
+	}
+}
+
+// renew renews the lease of this process and reports whether the store answered.
+func (q *Queue) renew() bool {
+	began := time.Now()
+	ctx, cancel := context.WithCancel(q.life)
+	defer cancel()
+	q.mu.Lock()
+	claims := make([]line.Grant, 0, len(q.holds))
+	for _, h := range q.holds {
+		claims = append(claims, h.Grant)
+	}
+	if len(claims) > 0 && began.Before(q.keep.trusted) {
+		ctx, cancel = context.WithDeadline(ctx, q.keep.trusted)
+		defer cancel()
+	}
+	by := line.Caller{Owner: q.owner, Epoch: q.keep.epoch}
+	q.mu.Unlock()
+	reply, err := q.store.apply(ctx, by, line.Renew{Holds: claims})
+	if err != nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.failLocked(storeDown(err), began)
+		return false
+	}
+	q.renewed(began, by, reply)
+	return true
+}
+
+// renewed draws the conclusions from an answered renewal that was begun at began.
+func (q *Queue) renewed(began time.Time, by line.Caller, reply line.Reply) {
+	q.mu.Lock()
+	q.keep.failed = nil
+	q.keep.trusted = began.Add(q.store.lease() - q.cfg.Margin)
+	q.watchTrust()
+	for _, g := range reply.Lost {
+		if h := q.holds[g.Slot]; h != nil && h.Fence == g.Fence {
+			q.loseLocked(h)
+		}
+	}
+	q.keep.forgotten = q.keep.forgotten || !reply.Known || reply.Epoch != by.Epoch
+	q.keep.epoch, q.keep.version = reply.Epoch, reply.Version
+	q.countLocked(reply.Mine)
+	var strays []line.Grant
+	for _, g := range reply.Holds {
+		if g.Fence == q.fences[g.Slot] && q.holds[g.Slot] == nil {
+			strays = append(strays, g)
+		}
+	}
+	q.mu.Unlock()
+	q.reconcile()
+	for _, g := range strays { // given up here when the trust was gone
+		_, _ = q.apply(line.Free{Slot: g.Slot, Fence: g.Fence})
+	}
+	q.assign(reply.Holds)
+	q.assign(reply.Grants)
+}
+
+// watchTrust ends all holds when the trust in them does.
+func (q *Queue) watchTrust() {
+	left := time.Until(q.keep.trusted)
+	if q.keep.timer == nil {
+		q.keep.timer = time.AfterFunc(left, q.distrust)
+		return
+	}
+	q.keep.timer.Reset(left)
+}
+
+// distrust runs in a goroutine of the timer and ends at once.
+func (q *Queue) distrust() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.trusts(time.Now()) {
+		for _, h := range q.holds {
+			q.loseLocked(h)
+		}
+	}
+}
+
+// loseLocked ends a hold that is not ours any more.
+func (q *Queue) loseLocked(h *hold) {
+	if q.holds[h.Slot] == h {
+		delete(q.holds, h.Slot)
+		h.stop(ErrSlotLost)
+	}
+}
+
+// failLocked notes that the store did not answer a call begun at began. Whoever
+// waits goes on waiting for MaxOutage.
+func (q *Queue) failLocked(err error, began time.Time) {
+	if q.keep.failed == nil {
+		q.keep.since = began
+	}
+	q.keep.failed = err
+	if time.Since(q.keep.since) >= q.cfg.MaxOutage {
+		q.gone = append(q.gone, q.endWaitingLocked(err)...)
+	}
+}
+
+// heal repeats what the store has not been told yet, and refreshes positions.
+func (q *Queue) heal() {
+	q.mu.Lock()
+	var late []*hold
+	for _, h := range q.holds {
+		if h.ended && !h.asking {
+			late = append(late, h)
+		}
+	}
+	flush := len(q.gone) > 0 && !q.flushing
+	q.flushing = q.flushing || flush
+	q.mu.Unlock()
+	for _, h := range late {
+		q.assign(q.free(h))
+	}
+	if flush {
+		q.flush()
+	}
+	q.rank(time.Now())
+}
+
+// hear takes in a message from another process.
+func (q *Queue) hear(n Note) {
+	switch n.Kind {
+	case Granted:
+		q.assign([]line.Grant{n.Grant})
+	case Asked:
+		q.mu.Lock()
+		s := q.jobs[n.Grant.ID]
+		q.mu.Unlock()
+		if s != nil {
+			q.cancelHere(s)
+		}
+	case Resync:
+		q.hurry()
+	}
+}

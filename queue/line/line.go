@@ -1,0 +1,256 @@
+package line
+
+import (
+	"math"
+	"time"
+)
+
+// Rules are the settings of the policy. They must be whole: no field has a
+// default here.
+type Rules struct {
+	Slots            []string
+	MaxWaiting       int
+	MaxWaitingPerKey int
+	Lease            time.Duration // of owners; 0: they never expire
+	PoisonGrace      time.Duration
+	Quiet            time.Duration // without grants after survivors met an empty store
+}
+
+// Line is the policy: who waits, in which order, who holds which slot, by which
+// number. It does no I/O, has no clock and no goroutine, and is not safe for
+// concurrent use. Redis runs the same policy as the scripts in lua/; a test
+// drives both with the same steps and demands the same replies.
+type Line struct {
+	rules   Rules
+	slots   []*Berth
+	owners  map[string]*party
+	waiting map[string]*node
+	byKey   map[string]int
+	order   tree
+
+	epoch   int64 // when the first step was taken
+	quiet   int64 // no grants before
+	arrival int64 // last given
+	fence   int64 // last given
+	version int64
+	paused  bool
+
+	// Of the step at hand.
+	now int64
+	by  Caller
+	out Reply
+}
+
+// party is an owner: how long its lease runs, and its tickets in line.
+type party struct {
+	until   int64
+	tickets map[string]struct{}
+}
+
+// New returns an empty line. Its slots are unclean: nobody has proved yet
+// that their engines are idle.
+func New(rules Rules) *Line {
+	l := &Line{
+		rules:   rules,
+		owners:  map[string]*party{},
+		waiting: map[string]*node{},
+		byKey:   map[string]int{},
+	}
+	for _, name := range rules.Slots {
+		l.slots = append(l.slots, &Berth{Grant: Grant{Slot: name, State: Idle}})
+	}
+	return l
+}
+
+// Len is how many wait.
+func (l *Line) Len() int { return len(l.waiting) }
+
+// Apply takes one step at the time now, which must not run backwards.
+func (l *Line) Apply(now time.Time, by Caller, s Step) Reply {
+	l.now, l.by, l.out = now.UnixMicro(), by, Reply{}
+	l.begin()
+	switch s := s.(type) {
+	case Join:
+		l.join(s)
+	case Rejoin:
+		l.rejoin(s)
+	case Leave:
+		l.leave(s.IDs)
+	case Free:
+		l.free(s)
+	case Mark:
+		l.mark(s)
+	case Renew:
+		l.renew(s)
+	case Quit:
+		l.drop(by.Owner)
+	case Pause:
+		l.paused = s.On
+	case Tell:
+		l.tell(s)
+	}
+	l.grant()
+	l.answer(s)
+	return l.out
+}
+
+// begin opens the store's books at the first step and expires dead owners.
+func (l *Line) begin() {
+	if l.epoch == 0 {
+		l.epoch = l.now
+		if l.by.Epoch != 0 {
+			l.quiet = l.now + l.rules.Quiet.Microseconds()
+		}
+		for _, s := range l.slots {
+			s.Since = l.now
+		}
+	}
+	for name, owner := range l.owners {
+		if owner.until <= l.now {
+			l.drop(name)
+		}
+	}
+}
+
+// owner returns the caller's entry, made if need be. When nobody else is there,
+// nobody has watched the idle engines, so they are to be proved again.
+func (l *Line) owner() *party {
+	if p := l.owners[l.by.Owner]; p != nil {
+		return p
+	}
+	if len(l.owners) == 0 {
+		for _, s := range l.slots {
+			s.Clean = false
+		}
+	}
+	p := &party{until: l.deadline(), tickets: map[string]struct{}{}}
+	l.owners[l.by.Owner] = p
+	return p
+}
+
+func (l *Line) deadline() int64 {
+	if l.rules.Lease == 0 {
+		return math.MaxInt64
+	}
+	return l.now + l.rules.Lease.Microseconds()
+}
+
+// drop ends an owner: its tickets leave, its slots are free and unclean.
+func (l *Line) drop(name string) {
+	if p := l.owners[name]; p != nil {
+		for id := range p.tickets {
+			l.withdraw(l.waiting[id])
+		}
+		delete(l.owners, name)
+	}
+	for _, s := range l.slots {
+		if s.State != Idle && s.Owner == name {
+			l.release(s, false)
+		}
+	}
+}
+
+func (l *Line) join(j Join) {
+	if l.present(j.ID) {
+		return
+	}
+	if l.out.Verdict = l.admit(j.Key); l.out.Verdict != Done {
+		return
+	}
+	l.arrival = max(l.arrival+1, l.now)
+	l.out.Arrival = l.arrival
+	l.insert(Ticket{ID: j.ID, Key: j.Key, Class: j.Class, Arrival: l.arrival})
+}
+
+// present answers a join whose job is there already: a repeated one as the
+// first was, another owner's as Duplicate.
+func (l *Line) present(id string) bool {
+	if n := l.waiting[id]; n != nil {
+		l.out.Arrival = n.Arrival
+		if n.Owner != l.by.Owner {
+			l.out.Arrival, l.out.Verdict = 0, Duplicate
+		}
+		return true
+	}
+	s := l.running(id)
+	if s == nil {
+		return false
+	}
+	if s.Owner != l.by.Owner {
+		l.out.Verdict = Duplicate
+	} else {
+		l.out.Grants = append(l.out.Grants, s.Grant)
+	}
+	return true
+}
+
+// admit says whether there is room for one more job of key.
+func (l *Line) admit(key string) Verdict {
+	if sick := l.sick(); sick != Done {
+		return sick
+	}
+	if len(l.waiting) >= l.rules.MaxWaiting {
+		return Full
+	}
+	if key != "" && l.byKey[key] >= l.rules.MaxWaitingPerKey {
+		return KeyLimit
+	}
+	return Done
+}
+
+// sick is other than Done when every slot has been out of order for too long.
+func (l *Line) sick() Verdict {
+	verdict := AllDown
+	for _, s := range l.slots {
+		if !s.State.sick() || l.now-s.Since <= l.rules.PoisonGrace.Microseconds() {
+			return Done
+		}
+		if s.State == Poisoned {
+			verdict = AllPoisoned
+		}
+	}
+	return verdict
+}
+
+func (s State) sick() bool { return s == Poisoned || s == Down }
+
+func (l *Line) rejoin(r Rejoin) {
+	for _, t := range r.Tickets {
+		if l.waiting[t.ID] == nil && l.running(t.ID) == nil {
+			l.arrival = max(l.arrival, t.Arrival)
+			l.insert(t)
+		}
+	}
+}
+
+func (l *Line) leave(ids []string) {
+	for _, id := range ids {
+		if n := l.waiting[id]; n != nil {
+			l.withdraw(n)
+		}
+	}
+}
+
+// insert puts a ticket of the caller in line.
+func (l *Line) insert(t Ticket) {
+	t.Owner = l.by.Owner
+	l.owner().tickets[t.ID] = struct{}{}
+	l.waiting[t.ID] = l.order.add(t)
+	if t.Key != "" {
+		l.byKey[t.Key]++
+	}
+	l.version++
+}
+
+// withdraw takes a ticket out of the line.
+func (l *Line) withdraw(n *node) {
+	l.order.remove(n)
+	delete(l.waiting, n.ID)
+	delete(l.owners[n.Owner].tickets, n.ID)
+	if n.Key != "" {
+		if l.byKey[n.Key]--; l.byKey[n.Key] == 0 {
+			delete(l.byKey, n.Key)
+		}
+	}
+	l.version++
+}

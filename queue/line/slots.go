@@ -1,0 +1,163 @@
+package line
+
+// This half of the policy is about the slots: who holds them, by which number,
+// and who is next.
+
+// slot finds a slot by its name, nil if there is none.
+func (l *Line) slot(name string) *Berth {
+	for _, s := range l.slots {
+		if s.Slot == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// held finds the slot that the caller holds by this very fence, nil if it does
+// not. A holder whose slot went to another one by a later number finds nothing.
+func (l *Line) held(name string, fence int64) *Berth {
+	s := l.slot(name)
+	if s == nil || s.State == Idle || s.Fence != fence || s.Owner != l.by.Owner {
+		return nil
+	}
+	return s
+}
+
+// running finds the slot that is lent to a job, nil if none is.
+func (l *Line) running(id string) *Berth {
+	for _, s := range l.slots {
+		if s.State == Busy && s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+func (l *Line) free(f Free) {
+	if s := l.held(f.Slot, f.Fence); s != nil {
+		l.release(s, f.Clean)
+	} else {
+		l.out.Verdict = Stale
+	}
+}
+
+// release makes a slot free. Its last fence stays, to tell late claims.
+func (l *Line) release(s *Berth, clean bool) {
+	s.Grant = Grant{Slot: s.Slot, Fence: s.Fence, State: Idle}
+	s.Clean, s.Since = clean, l.now
+}
+
+func (l *Line) mark(m Mark) {
+	s := l.held(m.Slot, m.Fence)
+	if s == nil {
+		l.out.Verdict = Stale
+		return
+	}
+	// Poisoned and down are one illness: its age decides over newcomers.
+	if s.State != m.State && (!s.State.sick() || !m.State.sick()) {
+		s.Since = l.now
+	}
+	s.State = m.State
+}
+
+func (l *Line) renew(r Renew) {
+	l.out.Known = l.owners[l.by.Owner] != nil
+	l.owner().until = l.deadline()
+	for _, h := range r.Holds {
+		if l.held(h.Slot, h.Fence) == nil && !l.restore(h) {
+			l.out.Lost = append(l.out.Lost, h)
+		}
+	}
+}
+
+// restore gives a hold back to the caller that a store without its latest data
+// has forgotten: then the claimed number is later than any it knows.
+func (l *Line) restore(h Grant) bool {
+	s := l.slot(h.Slot)
+	if s == nil || s.State != Idle || h.Fence <= s.Fence {
+		return false
+	}
+	h.Owner = l.by.Owner
+	s.Grant, s.Clean, s.Since = h, false, l.now
+	l.fence = max(l.fence, h.Fence)
+	return true
+}
+
+// tell finds the owner of a job. The store passes the word on.
+func (l *Line) tell(t Tell) {
+	if l.waiting[t.ID] == nil && l.running(t.ID) == nil {
+		l.out.Verdict = Stale
+	}
+}
+
+// grant hands out what is free: clean slots to those who are next, unclean ones
+// to the owner of whoever is next then, to make the engine idle. That ticket
+// keeps its place meanwhile, so it is not tied to an engine that may stay ill.
+func (l *Line) grant() {
+	if l.paused || l.now < l.quiet {
+		return
+	}
+	for _, s := range l.slots {
+		if head := l.order.first(); head != nil && s.State == Idle && s.Clean {
+			l.withdraw(head)
+			l.hand(s, head.Ticket, Busy)
+		}
+	}
+	head := l.order.first()
+	if head == nil {
+		return
+	}
+	for _, s := range l.slots {
+		if s.State == Idle {
+			l.hand(s, Ticket{Owner: head.Owner}, Aborting)
+		}
+	}
+}
+
+// hand gives a free slot away under a new number. Numbers follow the clock, so
+// that they rise even when the store has lost the last one.
+func (l *Line) hand(s *Berth, to Ticket, state State) {
+	l.fence = max(l.fence+1, l.now)
+	s.Grant = Grant{Slot: s.Slot, ID: to.ID, Owner: to.Owner, Fence: l.fence, State: state}
+	s.Clean, s.Since = false, l.now
+	l.out.Grants = append(l.out.Grants, s.Grant)
+}
+
+// answer fills in what is read at the end of the step.
+func (l *Line) answer(s Step) {
+	l.out.Epoch, l.out.Version, l.out.Waiting = l.epoch, l.version, len(l.waiting)
+	switch s := s.(type) {
+	case Join:
+		l.out.Position = l.Position(s.ID)
+	case Renew:
+		l.out.Mine = len(l.owner().tickets)
+		for _, b := range l.slots {
+			if b.State != Idle && b.Owner == l.by.Owner {
+				l.out.Holds = append(l.out.Holds, b.Grant)
+			}
+		}
+	case Rank:
+		for _, id := range s.IDs {
+			l.out.Ranks = append(l.out.Ranks, l.Position(id))
+		}
+	case Look:
+		l.out.View = l.view()
+	}
+}
+
+// Position is 1 for the next in line and 0 for a job that is not in line.
+func (l *Line) Position(id string) int {
+	if n := l.waiting[id]; n != nil {
+		return 1 + l.order.rank(n)
+	}
+	return 0
+}
+
+func (l *Line) view() *View {
+	v := &View{Now: l.now, Paused: l.paused}
+	l.order.root.walk(func(t *Ticket) { v.Tickets = append(v.Tickets, *t) })
+	for _, s := range l.slots {
+		v.Slots = append(v.Slots, *s)
+	}
+	return v
+}

@@ -1,0 +1,172 @@
+package line
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Caller is who takes a step.
+type Caller struct {
+	Owner string
+	Epoch int64 // of the store's data as the caller knows it; 0: knows none
+}
+
+// Step is one step of the line: any of the types below.
+type Step interface{ step() }
+
+// The steps. Every step first expires owners whose lease is over and, after its
+// own change, hands out what is free.
+type (
+	// Join asks for a place. It is refused as Duplicate, AllPoisoned, AllDown,
+	// Full or KeyLimit, checked in this order. Joining twice is joining once.
+	Join struct {
+		ID, Key string
+		Class   Class
+	}
+	// Rejoin puts tickets back that the store has lost, in their old order and
+	// whatever the limits. Those still there are left alone.
+	Rejoin struct{ Tickets []Ticket }
+	// Leave takes tickets out of the line.
+	Leave struct{ IDs []string }
+	// Free gives a slot back: Clean if its engine has been seen idle since the
+	// slot was last used. Stale if the caller does not hold it by this fence.
+	Free struct {
+		Slot  string
+		Fence int64
+		Clean bool
+	}
+	// Mark says what the holder of a slot is doing to its engine: Aborting,
+	// Poisoned or Down. Stale as with Free.
+	Mark struct {
+		Slot  string
+		Fence int64
+		State State
+	}
+	// Renew renews the caller's lease, and takes back holds that a store without
+	// its latest data has forgotten. Holds are those the caller believes in.
+	Renew struct{ Holds []Grant }
+	// Quit takes the caller out: its tickets leave, its slots are freed unclean.
+	Quit struct{}
+	// Pause stops or resumes the handing out of slots.
+	Pause struct{ On bool }
+	// Tell asks the owner of a job to cancel it. Stale if nobody has it.
+	Tell struct{ ID string }
+	// Rank asks for the positions of tickets.
+	Rank struct{ IDs []string }
+	// Look asks for everything.
+	Look struct{}
+)
+
+func (Join) step()   {}
+func (Rejoin) step() {}
+func (Leave) step()  {}
+func (Free) step()   {}
+func (Mark) step()   {}
+func (Renew) step()  {}
+func (Quit) step()   {}
+func (Pause) step()  {}
+func (Tell) step()   {}
+func (Rank) step()   {}
+func (Look) step()   {}
+
+// Verdict is how a step was decided.
+type Verdict uint8
+
+// The verdicts; the numbers are those of the scripts.
+const (
+	Done Verdict = iota
+	Stale
+	Full
+	KeyLimit
+	AllPoisoned
+	AllDown
+	Duplicate
+)
+
+// State is what a slot is doing. The zero value is none of them.
+type State uint8
+
+// The states of a slot; the numbers are those of the scripts.
+const (
+	Idle     State = iota + 1
+	Busy           // lent to a job
+	Aborting       // its engine is being made idle
+	Poisoned       // its engine could not be made idle; tried again until it can
+	Down           // its engine cannot be reached; tried again until it can
+)
+
+// String returns the state as GET /v1/queue shows it.
+func (s State) String() string {
+	return [...]string{"unknown", "idle", "busy", "aborting", "poisoned", "down"}[min(s, Down+1)%(Down+1)]
+}
+
+// Grant is one hold: Owner has Slot until it frees it by Fence. It is for the
+// job ID if the state is Busy, else for the owner to make the engine idle.
+type Grant struct {
+	Slot, ID, Owner string
+	Fence           int64
+	State           State
+}
+
+// Reply is what a step brought about, as seen at its end.
+type Reply struct {
+	Verdict  Verdict
+	Epoch    int64   // of the store's data; another number means that they were lost
+	Version  int64   // changes whenever a position may have
+	Waiting  int     // tickets in line
+	Arrival  int64   // Join: of the ticket, in line or granted
+	Position int     // Join: 1 is next, 0 not in line
+	Known    bool    // Renew: the lease had not run out
+	Mine     int     // Renew: the caller's tickets in line
+	Grants   []Grant // made by this step, for any owner
+	Holds    []Grant // Renew: all that the caller holds
+	Lost     []Grant // Renew: those of the caller's Holds that it has no more
+	Ranks    []int   // Rank: positions, 0 for those not in line
+	View     *View   // Look
+}
+
+// View is the whole line. Times are in microseconds by the store's clock.
+type View struct {
+	Now     int64
+	Paused  bool
+	Tickets []Ticket // in order
+	Slots   []Berth  // in the order of Config.Slots
+}
+
+// Berth is a slot as the store knows it.
+type Berth struct {
+	Grant       // without ID and Owner when idle
+	Clean bool  // its engine was seen idle since its last use
+	Since int64 // when it entered its state
+}
+
+// Class is how urgent a job is. The zero value is Default.
+type Class uint8
+
+// The classes.
+const (
+	Default     Class = iota // everything that says nothing
+	Interactive              // somebody watches
+	Batch                    // nobody waits for it
+)
+
+var classNames = [...]string{Default: "default", Interactive: "interactive", Batch: "batch"}
+
+// String returns the class as clients write it.
+func (c Class) String() string {
+	if int(c) < len(classNames) {
+		return classNames[c]
+	}
+	return fmt.Sprintf("Class(%d)", uint8(c))
+}
+
+// ParseClass is the inverse of String. The empty text is Default.
+func ParseClass(text string) (Class, error) {
+	if text == "" {
+		return Default, nil
+	}
+	if i := slices.Index(classNames[:], text); i >= 0 {
+		return Class(i), nil
+	}
+	return Default, fmt.Errorf("line: class %q is none of interactive, default, batch", text)
+}

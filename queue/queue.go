@@ -1,0 +1,241 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+
+	"oneslot/queue/line"
+)
+
+// Settler is what the queue asks of the engines: to be quiet. Settle aborts what
+// runs on the named slot's engine if it may, and returns nil once the engine has
+// been seen idle. It blocks until then or until ctx ends. An error that wraps
+// ErrDown says that the engine could not be reached.
+type Settler interface {
+	Settle(ctx context.Context, slot string) error
+}
+
+// Job is one request for a slot.
+type Job struct {
+	ID    string // 32 hex digits, never used twice
+	Key   string // whose it is; "" is nobody's and has no limit of its own
+	Class Class
+}
+
+// Queue is one process' end of the line. It is safe for concurrent use.
+//
+// Ownership: New starts the keeper and the listener of a store that leases;
+// Close ends them. Every hold accepted from the store is in holds until it is
+// given back or lost; it belongs to the Do call whose work runs, or to the mender
+// spawned for it. Close waits for Do calls and spawned goroutines.
+type Queue struct {
+	cfg    Config
+	owner  string
+	store  Store
+	engine Settler
+
+	life    context.Context // ends when Close has given everything back
+	end     context.CancelFunc
+	kick    chan struct{} // asks the keeper to renew now; one is enough
+	loops   sync.WaitGroup
+	closing chan struct{} // closed by Close: slots known to be ill are given up
+	calm    chan struct{} // closed when, after that, nobody is active
+
+	mu       sync.Mutex // guards what follows; never held while calling the store
+	active   int        // Do calls and goroutines of spawn
+	jobs     map[string]*seat
+	holds    map[string]*hold // by slot
+	fences   map[string]int64 // the last accepted of each slot
+	gone     []string         // left locally, perhaps not yet in the store
+	flushing bool             // somebody is sending gone
+	asked    time.Time        // when a position was last asked for
+	stopping bool
+	stopped  bool
+	keep     keeping
+	times    ring
+}
+
+// New returns a Queue that hands the slots of store to its callers. Close it.
+func New(store Store, engine Settler, cfg Config) (*Queue, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.WithDefaults()
+	q := &Queue{
+		cfg:     cfg,
+		owner:   cfg.Owner + "-" + randomHex(6),
+		store:   store,
+		engine:  engine,
+		kick:    make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		calm:    make(chan struct{}),
+		jobs:    map[string]*seat{},
+		holds:   map[string]*hold{},
+		fences:  map[string]int64{},
+	}
+	q.life, q.end = context.WithCancel(context.Background())
+	if store.lease() > 0 {
+		q.loops.Go(q.keeper)
+		q.loops.Go(func() { store.listen(q.life, q.owner, q.hear) })
+	}
+	return q, nil
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}
+
+// Do joins the line, waits for a slot and lends it to work for the length of the
+// call. It returns work's error, or one of the causes of this package if work was
+// never called; if the hold was lost or cancelled and work failed, both. doc.go
+// lists what is checked in which order.
+//
+// ctx is the client's: when it ends while the job waits, the place is gone at
+// once. The context given to work has ctx's values but not its end, since work
+// must abort the engine before it hangs up: work itself watches the client. It
+// ends with the cause ErrSlotLost, ErrCancelled or ErrStopping.
+func (q *Queue) Do(ctx context.Context, job Job, work func(ctx context.Context, hold *Hold) error) error {
+	s, err := q.enter(ctx, job)
+	if err != nil {
+		return err
+	}
+	defer q.done()
+	if err := q.join(s); err != nil {
+		return err
+	}
+	if err := q.wait(ctx, s); err != nil {
+		return err
+	}
+	return q.lend(ctx, s, work)
+}
+
+// Cancel ends the job id with the cause ErrCancelled, whether it waits or runs,
+// here or in another process that shares the line. It reports whether such a job
+// was found; another process is asked, not waited for.
+func (q *Queue) Cancel(id string) (bool, error) {
+	q.mu.Lock()
+	s := q.jobs[id]
+	q.mu.Unlock()
+	if s != nil {
+		q.cancelHere(s)
+		return true, nil
+	}
+	reply, err := q.apply(line.Tell{ID: id})
+	return err == nil && reply.Verdict == line.Done, err
+}
+
+func (q *Queue) cancelHere(s *seat) {
+	q.leave(s, ErrCancelled)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.hold != nil {
+		s.hold.stop(ErrCancelled)
+	}
+}
+
+// Pause stops the handing out of slots in all processes that share the line, or
+// resumes it. What runs goes on, what is new waits.
+func (q *Queue) Pause(on bool) error {
+	_, err := q.apply(line.Pause{On: on})
+	return err
+}
+
+// Drain ends what waits in this process with ErrStopping and rejects what is
+// new; what runs goes on.
+func (q *Queue) Drain() {
+	q.mu.Lock()
+	q.stopping = true
+	left := q.endWaitingLocked(ErrStopping)
+	q.mu.Unlock()
+	q.depart(left...)
+}
+
+// Close drains, waits for running work and for engines being made idle until ctx
+// ends, then cancels them with ErrStopping, gives back what this process holds
+// and stops its goroutines. It returns ctx's error if it had to cancel, and
+// ErrStoreDown if the slots could not be given back: they are free when the lease
+// has run out.
+func (q *Queue) Close(ctx context.Context) error {
+	q.Drain()
+	q.mu.Lock()
+	if q.stopped {
+		q.mu.Unlock()
+		return nil
+	}
+	q.stopped = true
+	close(q.closing)
+	var late error
+	if q.active == 0 {
+		close(q.calm)
+	}
+	q.mu.Unlock()
+	select {
+	case <-q.calm:
+	case <-ctx.Done():
+		late = ctx.Err()
+		q.stopAll(ErrStopping)
+		q.await()
+	}
+	err := q.quit()
+	q.end()
+	q.loops.Wait()
+	q.await()
+	return errors.Join(late, err)
+}
+
+// await waits for what is active, but not for what ignores that it was told to
+// stop.
+func (q *Queue) await() {
+	select {
+	case <-q.calm:
+	case <-time.After(q.cfg.CallTimeout):
+	}
+}
+
+// stopAll tells all running work to stop.
+func (q *Queue) stopAll(cause error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, h := range q.holds {
+		h.stop(cause)
+	}
+}
+
+// spawn runs f in a goroutine that Close waits for. Call it under mu.
+func (q *Queue) spawn(f func()) {
+	q.active++
+	go func() {
+		defer q.done()
+		f()
+	}()
+}
+
+// done is the end of what was counted as active.
+func (q *Queue) done() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.active--
+	if q.active == 0 && q.stopped {
+		select {
+		case <-q.calm: // it was calm before
+		default:
+			close(q.calm)
+		}
+	}
+}
+
+// quit gives everything back, on contexts of its own: the callers' have ended.
+func (q *Queue) quit() (err error) {
+	for range 3 {
+		if _, err = q.store.apply(context.Background(), q.caller(), line.Quit{}); err == nil {
+			return nil
+		}
+	}
+	return storeDown(err)
+}
