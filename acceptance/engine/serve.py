@@ -42,6 +42,8 @@ def parameters(options, model):
     params.endpoint_slots = params.endpoint_metrics = params.endpoint_props = True
     params.ui = False
     params.verbosity = 0
+    # SmolLM2 speaks in the same frames, and its own template knows nothing of thinking.
+    params.chat_template = make_model.TEMPLATE
     if options.raw:
         params.reasoning_format = xllamacpp.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
     if options.model == "tiny":

@@ -1,0 +1,178 @@
+package acceptance_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"oneslot/acceptance/stack"
+)
+
+// often is how often a test asks the proxy; politely is how often it may ask the
+// engine, which overlooks clients that leave when it is asked more.
+const (
+	often    = 100 * time.Millisecond
+	politely = 2 * time.Second
+)
+
+// raw is a streamed request as it stands on the wire, comments included.
+type raw struct {
+	id    string
+	lines chan string
+	hang  context.CancelFunc
+}
+
+// open sends a streamed question that runs for the given number of tokens.
+func open(t *testing.T, proxy *stack.Proxy, engine *stack.Engine, tokens int) *raw {
+	t.Helper()
+	body := map[string]any{
+		"model": engine.Model, "stream": true, "max_tokens": tokens, "ignore_eos": true,
+		"messages": []map[string]string{{"role": "user", "content": "Wie lange dauert es?"}},
+	}
+	sent, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, hang := context.WithCancel(t.Context())
+	t.Cleanup(hang)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, proxy.URL+"/v1/chat/completions", bytes.NewReader(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request) //nolint:bodyclose // the goroutine that reads it closes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("status %s", response.Status)
+	}
+	r := &raw{id: response.Header.Get("X-Request-Id"), lines: make(chan string, 1024), hang: hang}
+	go func() {
+		defer close(r.lines)
+		defer response.Body.Close()
+		for scan := bufio.NewScanner(response.Body); scan.Scan(); {
+			select {
+			case r.lines <- scan.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return r
+}
+
+// next reads on until a line has the prefix, and returns it.
+func (r *raw) next(t *testing.T, prefix string) string {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		select {
+		case line, ok := <-r.lines:
+			if !ok {
+				t.Fatalf("the stream ended before a line with %q", prefix)
+			}
+			if strings.HasPrefix(line, prefix) {
+				return line
+			}
+		case <-deadline:
+			t.Fatalf("no line with %q in time", prefix)
+		}
+	}
+}
+
+// TestTwoAtOnce has two clients at one slot: the second learns its place at once,
+// and the engine never sees it before the first is done.
+func TestTwoAtOnce(t *testing.T) {
+	engine := stack.StartEngine(t, stack.ByProxy)
+	proxy := stack.StartProxy(t, engine)
+
+	first := open(t, proxy, engine, engine.Long())
+	first.next(t, "data: {")
+	second := open(t, proxy, engine, 40)
+	if line := second.next(t, ":"); !strings.HasPrefix(line, ": queue position=1 of=1") {
+		t.Errorf("the first comment is %q", line)
+	}
+
+	var line stack.Queue
+	proxy.Get(t, "/v1/queue", &line)
+	if line.Running != 1 || line.Waiting != 1 || len(line.Waiters) != 1 || len(line.Slots) != 1 {
+		t.Fatalf("the line is %+v", line)
+	}
+	if line.Waiters[0].RequestID != second.id || line.Waiters[0].Position != 1 {
+		t.Errorf("waiting is %+v, want %s at 1", line.Waiters[0], second.id)
+	}
+	if line.Slots[0].RequestID != first.id || line.Slots[0].State != "busy" {
+		t.Errorf("the slot is %+v, want busy with %s", line.Slots[0], first.id)
+	}
+	if !engine.Busy(t) || engine.Deferred(t) != "0" {
+		t.Errorf("the engine is busy: %t, and has %s waiting, want 0", engine.Busy(t), engine.Deferred(t))
+	}
+
+	for _, stream := range []*raw{first, second} {
+		stream.next(t, "data: [DONE]")
+		var row stack.Record
+		stack.Eventually(t, often, "the row is closed", func() bool {
+			proxy.Get(t, "/v1/usage/"+stream.id, &row)
+			return row.Outcome != "running"
+		})
+		if row.Outcome != "served" || row.FinishReason != "length" {
+			t.Errorf("ledger %+v", row)
+		}
+	}
+	var waited stack.Record
+	proxy.Get(t, "/v1/usage/"+second.id, &waited)
+	if waited.QueueWaitMS <= 0 {
+		t.Errorf("the second waited %d ms", waited.QueueWaitMS)
+	}
+}
+
+// TestGone has clients that leave in the middle of a stream: the slot comes free,
+// who waits is served, and the row tells what was made until then.
+func TestGone(t *testing.T) {
+	leave := map[string]func(*testing.T, *stack.Proxy, *stack.Engine) string{
+		"socket closed": func(t *testing.T, proxy *stack.Proxy, engine *stack.Engine) string {
+			stream := open(t, proxy, engine, 30000)
+			stream.next(t, "data: {")
+			stream.next(t, "data: {")
+			stream.hang()
+			return stream.id
+		},
+		"client killed": func(t *testing.T, proxy *stack.Proxy, engine *stack.Engine) string {
+			return killed(t, proxy, engine)
+		},
+	}
+	for name, goAway := range leave {
+		t.Run(name, func(t *testing.T) {
+			engine := stack.StartEngine(t, stack.ByProxy)
+			proxy := stack.StartProxy(t, engine)
+			id := goAway(t, proxy, engine)
+			next := open(t, proxy, engine, 40)
+			next.next(t, "data: [DONE]")
+
+			var row stack.Record
+			stack.Eventually(t, often, "the row is closed", func() bool {
+				proxy.Get(t, "/v1/usage/"+id, &row)
+				return row.Outcome != "running"
+			})
+			if row.Outcome != "client_gone" {
+				t.Errorf("the outcome is %s", row.Outcome)
+			}
+			made := row.Of(t, "completion")
+			if made <= 0 || made >= 30000 || row.Of(t, "thinking")+row.Of(t, "answer") != made {
+				t.Errorf("tokens %+v", row.Tokens)
+			}
+			stack.Eventually(t, politely, "the engine is idle", func() bool { return !engine.Busy(t) })
+			var line stack.Queue
+			proxy.Get(t, "/v1/queue", &line)
+			if line.Running != 0 || line.Waiting != 0 || line.Slots[0].State != "idle" {
+				t.Errorf("the line is %+v", line)
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package stack
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Proxy is the built proxy, serving.
+type Proxy struct {
+	// URL is its base address, without /v1.
+	URL string
+}
+
+// StartProxy starts the proxy in front of a real engine. The lines of more are
+// added to its configuration file.
+func StartProxy(t testing.TB, engine *Engine, more ...string) *Proxy {
+	t.Helper()
+	tokenizer := ""
+	if os.Getenv("ONESLOT_TOKENIZER") == "yes" {
+		tokenizer = engine.Tokenizer
+	}
+	return serve(t, append([]string{
+		"engines:",
+		fmt.Sprintf("  - {name: real, url: %q, model: %s, dialect: llamacpp, slots: 1, format: made, tokenizer: %q}",
+			engine.URL, engine.Model, tokenizer),
+		"formats:",
+		fmt.Sprintf("  - {name: made, open: [\"<think>\"], close: [\"</think>\"], starts_in: auto, markers_special: %t, off_prefill: \"</think>\\n\\n\"}",
+			engine.Model == "tiny"),
+	}, more...))
+}
+
+// StartSimulated starts the simulated engine and the proxy in front of it.
+func StartSimulated(t testing.TB, more ...string) *Proxy {
+	t.Helper()
+	address := freeAddress(t)
+	Start(t, nil, env(t, "ONESLOT_BIN"), "sim", "--listen", address)
+	Eventually(t, 50*time.Millisecond, "the simulated engine answers", func() bool {
+		return status(t, "http://"+address+"/v1/models") == http.StatusOK
+	})
+	return serve(t, append([]string{
+		"engines:",
+		fmt.Sprintf("  - {name: simulated, url: %q, model: simulated, slots: 1}", "http://"+address),
+	}, more...))
+}
+
+// serve starts the proxy with a configuration and returns when it is ready.
+func serve(t testing.TB, config []string) *Proxy {
+	t.Helper()
+	address, folder := freeAddress(t), t.TempDir()
+	file := filepath.Join(folder, "oneslot.yaml")
+	lines := append([]string{
+		"listen: " + address,
+		fmt.Sprintf("data: %q", filepath.Join(folder, "data")),
+		"queue: {commit_after: 200ms, heartbeat: 500ms}",
+	}, config...)
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	process := Start(t, nil, env(t, "ONESLOT_BIN"), "serve", "--config", file)
+	proxy := &Proxy{URL: "http://" + address}
+	Eventually(t, 50*time.Millisecond, "the proxy is ready", func() bool {
+		select {
+		case <-process.Done():
+			t.Fatalf("the proxy ended:\n%s", process.Said())
+		default:
+		}
+		return status(t, proxy.URL+"/readyz") == http.StatusOK
+	})
+	return proxy
+}
+
+// Get reads a JSON answer of the proxy.
+func (p *Proxy) Get(t testing.TB, path string, into any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("GET %s: %s %s", path, response.Status, body)
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		t.Fatalf("GET %s: %v in %s", path, err, body)
+	}
+}
+
+// status is the status of a GET, or 0 when nothing answers.
+func status(t testing.TB, url string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
