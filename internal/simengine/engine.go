@@ -95,7 +95,11 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.event()
 	thaw, dead := e.thaw, e.faults.Dead || e.ctx.Err() != nil
 	e.mu.Unlock()
-	w.Header().Set("Server", "uvicorn")
+	if e.cfg.Dialect == LlamaCPP {
+		w.Header().Set("Server", "llama.cpp")
+	} else {
+		w.Header().Set("Server", "uvicorn")
+	}
 	if e.cfg.Admin && strings.HasPrefix(r.URL.Path, "/sim/") {
 		e.mux.ServeHTTP(w, r)
 		return
@@ -130,7 +134,7 @@ func (e *Engine) text(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, problem)
 		return
 	}
-	if !job.out.deliver(w, r) {
+	if !job.out.Deliver(w, r) {
 		e.left(job)
 	}
 }
@@ -150,11 +154,25 @@ func (e *Engine) accept(r *http.Request, body []byte) (*run, *wire.Problem) {
 		return nil, &wire.Problem{Status: http.StatusNotFound, Type: "NotFoundError",
 			Message: "The model `" + req.Model + "` does not exist."}
 	}
+	e.disguise(req)
 	job, problem := e.prepare(req)
 	if problem != nil {
 		return nil, problem
 	}
 	return job, e.admit(job)
+}
+
+// disguise makes req what another engine than SGLang would make of it.
+func (e *Engine) disguise(req *ask.Request) {
+	switch e.cfg.Dialect {
+	case VLLM:
+		req.Separate, req.StreamThinking = true, true
+		// Not streamed, a continued answer is taken for thinking.
+		req.Unmarked = req.Unmarked || req.Prefilled && !req.Stream
+	case LlamaCPP:
+		req.Separate, req.StreamThinking = !req.Unparsed, true
+	default:
+	}
 }
 
 // budget returns how many tokens a reply to a prompt of n tokens may have.
@@ -165,8 +183,10 @@ func (e *Engine) budget(n int, req *ask.Request) (int, *wire.Problem) {
 		return 0, wire.Refused("The input (%d tokens) is longer than the model's context length (%d tokens).", n, length)
 	case req.GaveMax && req.MaxTokens < 0:
 		return 0, wire.Refused("max_new_tokens must be at least 0, got %d.", req.MaxTokens)
-	case !req.GaveMax:
+	case !req.GaveMax && e.cfg.Dialect == SGLang:
 		return max(length-n-2, 0), nil
+	case !req.GaveMax:
+		return length - n, nil
 	case e.cfg.Dialect != SGLang:
 		return min(req.MaxTokens, length-n), nil
 	case req.MaxTokens > length:

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"oneslot/internal/simengine/facts"
 	"oneslot/internal/simengine/wire"
 )
 
@@ -18,38 +19,81 @@ func (e *Engine) routes() *http.ServeMux {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		e.refuse(w, &wire.Problem{Status: http.StatusNotFound, Message: "Not Found", Detail: true})
 	})
-	e.post(mux, "/v1/chat/completions", e.text)
-	e.post(mux, "/v1/completions", e.text)
-	e.post(mux, "/abort_request", e.abortRequest)
-	e.post(mux, "/tokenize", e.tokenize)
-	e.post(mux, "/v1/tokenize", e.tokenize)
-	e.post(mux, "/detokenize", e.detokenize)
-	e.post(mux, "/v1/detokenize", e.detokenize)
-	e.post(mux, "/flush_cache", e.flushCache)
-	mux.HandleFunc("GET /flush_cache", e.flushCache)
-	mux.HandleFunc("GET /health", e.health)
-	mux.HandleFunc("GET /health_generate", e.health)
-	mux.HandleFunc("GET /v1/models", e.models)
-	mux.HandleFunc("GET /get_model_info", e.modelInfo)
-	mux.HandleFunc("GET /model_info", e.modelInfo)
-	mux.HandleFunc("GET /server_info", e.serverInfo)
-	mux.HandleFunc("GET /get_server_info", e.serverInfo)
-	mux.HandleFunc("GET /get_load", e.load)
-	mux.HandleFunc("GET /v1/loads", e.loads)
+	e.handle(mux, http.MethodPost, e.text, "/v1/chat/completions", "/v1/completions")
+	e.handle(mux, http.MethodPost, e.tokenize, "/tokenize", "/v1/tokenize")
+	e.handle(mux, http.MethodPost, e.detokenize, "/detokenize", "/v1/detokenize")
+	e.handle(mux, http.MethodGet, e.health, "/health")
+	e.handle(mux, http.MethodGet, e.tell(facts.Models), "/v1/models")
+	if e.cfg.Metrics {
+		e.handle(mux, http.MethodGet, e.metrics, "/metrics")
+	}
+	switch e.cfg.Dialect {
+	case VLLM:
+		e.handle(mux, http.MethodGet, e.tell(facts.Version), "/version")
+		e.handle(mux, http.MethodGet, e.tell(facts.ServerLoad), "/load")
+	case LlamaCPP:
+		e.handle(mux, http.MethodGet, e.tell(facts.Props), "/props")
+		e.handle(mux, http.MethodGet, e.tell(facts.Slots), "/slots")
+		e.handle(mux, http.MethodPost, e.render, "/apply-template", "/v1/chat/completions/input_tokens")
+	default:
+		e.sglangRoutes(mux)
+	}
 	return mux
 }
 
-// post registers a route that answers other methods as the web framework does.
-func (e *Engine) post(mux *http.ServeMux, path string, h http.HandlerFunc) {
-	mux.HandleFunc("POST "+path, h)
-	mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Allow", http.MethodPost)
-		e.refuse(w, &wire.Problem{Status: http.StatusMethodNotAllowed, Message: "Method Not Allowed", Detail: true})
-	})
+func (e *Engine) sglangRoutes(mux *http.ServeMux) {
+	e.handle(mux, http.MethodPost, e.abortRequest, "/abort_request")
+	e.handle(mux, http.MethodPost, e.flushCache, "/flush_cache")
+	e.handle(mux, http.MethodGet, e.health, "/health_generate")
+	e.handle(mux, http.MethodGet, e.tell(facts.ModelInfo), "/model_info", "/get_model_info")
+	e.handle(mux, http.MethodGet, e.tell(facts.ServerInfo), "/server_info", "/get_server_info")
+	e.handle(mux, http.MethodGet, e.tell(facts.Load), "/get_load")
+	e.handle(mux, http.MethodGet, e.tell(facts.Loads), "/v1/loads")
 }
 
-func reply(w http.ResponseWriter, v any) {
+// handle registers h; another method is answered as the web framework does.
+func (e *Engine) handle(mux *http.ServeMux, method string, h http.HandlerFunc, paths ...string) {
+	for _, path := range paths {
+		mux.HandleFunc(method+" "+path, h)
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", method)
+			e.refuse(w, &wire.Problem{Status: http.StatusMethodNotAllowed, Message: "Method Not Allowed", Detail: true})
+		})
+	}
+}
+
+// state is what the facts are told from.
+func (e *Engine) state() facts.State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return facts.State{
+		Dialect: e.cfg.Dialect, Model: e.cfg.Model, Version: e.cfg.Version, Format: e.cfg.Format,
+		Context: e.cfg.ContextLength, Slots: e.cfg.Slots, Split: e.cfg.Output == Split,
+		Cache: e.cfg.RadixCache, CacheReport: e.cfg.CacheReport, Metrics: e.cfg.Metrics,
+		Running: len(e.running), Waiting: len(e.waiting), Aborted: e.stats.AbortsEffective, Now: time.Now(),
+	}
+}
+
+// tell returns a handler that answers with fact.
+func (e *Engine) tell(fact func(facts.State) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { answer(w, fact(e.state())) }
+}
+
+func answer(w http.ResponseWriter, v any) {
 	send(w, http.StatusOK, "application/json", wire.JSON(v))
+}
+
+func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
+	send(w, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", []byte(facts.Metrics(e.state())))
+}
+
+// body decodes the body of r into v, or refuses the request.
+func (e *Engine) body(w http.ResponseWriter, r *http.Request, v any) bool {
+	if err := json.NewDecoder(r.Body).Decode(v); err != nil {
+		e.refuse(w, wire.Invalid(r.URL.Path, "'type': 'json_invalid', 'loc': ('body', 0), 'msg': 'JSON decode error'"))
+		return false
+	}
+	return true
 }
 
 func (e *Engine) abortRequest(w http.ResponseWriter, r *http.Request) {
@@ -57,86 +101,31 @@ func (e *Engine) abortRequest(w http.ResponseWriter, r *http.Request) {
 		RID      string `json:"rid"`
 		AbortAll bool   `json:"abort_all"`
 	}
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-		e.refuse(w, wire.Invalid(r.URL.Path, "'type': 'json_invalid', 'loc': ('body', 0), 'msg': 'JSON decode error'"))
-		return
+	if e.body(w, r, &req) {
+		e.abort(req.RID, req.AbortAll)
+		w.WriteHeader(http.StatusOK)
 	}
-	e.abort(req.RID, req.AbortAll)
-	w.WriteHeader(http.StatusOK)
 }
 
-// health takes its time, idle or busy, since the engine really generates a
+// health takes its time at SGLang, idle or busy, since it really generates a
 // token for it.
 func (e *Engine) health(w http.ResponseWriter, r *http.Request) {
-	e.pause(r, e.cfg.HealthDelay)
+	switch e.cfg.Dialect {
+	case LlamaCPP:
+		answer(w, map[string]string{"status": "ok"})
+		return
+	case SGLang:
+		timer := time.NewTimer(e.cfg.HealthDelay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.Context().Done():
+		case <-e.ctx.Done():
+			panic(http.ErrAbortHandler)
+		}
+	default:
+	}
 	w.WriteHeader(http.StatusOK)
-}
-
-// pause waits for d. It ends the handler when the engine is closed.
-func (e *Engine) pause(r *http.Request, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	case <-e.ctx.Done():
-		panic(http.ErrAbortHandler)
-	}
-}
-
-func (e *Engine) models(w http.ResponseWriter, _ *http.Request) {
-	reply(w, map[string]any{"object": "list", "data": []any{map[string]any{
-		"id": e.cfg.Model, "object": "model", "created": time.Now().Unix(), "owned_by": "sglang",
-		"root": e.cfg.Model, "parent": nil, "max_model_len": e.cfg.ContextLength,
-	}}})
-}
-
-func (e *Engine) modelInfo(w http.ResponseWriter, _ *http.Request) {
-	reply(w, map[string]any{
-		"model_path": e.cfg.Model, "tokenizer_path": e.cfg.Model, "is_generation": true,
-		"preferred_sampling_params": nil, "weight_version": "default",
-	})
-}
-
-func (e *Engine) serverInfo(w http.ResponseWriter, _ *http.Request) {
-	var parser any
-	if e.cfg.Output == Split {
-		parser = e.cfg.Model
-	}
-	reply(w, map[string]any{
-		"model_path": e.cfg.Model, "served_model_name": e.cfg.Model, "version": e.cfg.Version,
-		"context_length": e.cfg.ContextLength, "max_req_input_len": e.cfg.ContextLength - 6,
-		"max_total_num_tokens": e.cfg.ContextLength + 8192,
-		"max_running_requests": e.cfg.Slots, "reasoning_parser": parser, "tool_call_parser": nil,
-		"enable_cache_report": e.cfg.CacheReport, "disable_radix_cache": !e.cfg.RadixCache,
-		"enable_metrics": e.cfg.Metrics, "page_size": 1, "status": "ready",
-	})
-}
-
-// busy returns how many requests run and how many wait.
-func (e *Engine) busy() (running, waiting int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.running), len(e.waiting)
-}
-
-func (e *Engine) load(w http.ResponseWriter, _ *http.Request) {
-	running, waiting := e.busy()
-	reply(w, []any{map[string]any{
-		"dp_rank": 0, "num_reqs": running + waiting, "num_waiting_reqs": waiting, "num_tokens": 0, "num_pending_tokens": 0,
-	}})
-}
-
-func (e *Engine) loads(w http.ResponseWriter, _ *http.Request) {
-	running, waiting := e.busy()
-	reply(w, map[string]any{
-		"timestamp": time.Now().UTC().Format(time.RFC3339), "version": e.cfg.Version, "dp_rank_count": 1,
-		"loads": []any{map[string]any{
-			"dp_rank": 0, "num_running_reqs": running, "num_waiting_reqs": waiting, "num_total_reqs": running + waiting,
-			"max_running_requests": e.cfg.Slots,
-		}},
-		"aggregate": map[string]any{"total_running_reqs": running, "total_waiting_reqs": waiting, "total_reqs": running + waiting},
-	})
 }
 
 func (e *Engine) flushCache(w http.ResponseWriter, _ *http.Request) {
@@ -146,21 +135,28 @@ func (e *Engine) flushCache(w http.ResponseWriter, _ *http.Request) {
 	send(w, http.StatusOK, "text/plain; charset=utf-8", []byte("Cache flushed.\n"))
 }
 
+// tokenize takes a text or messages. llama.cpp's server has another name for the
+// text, and gives no tokens for the usual one.
 func (e *Engine) tokenize(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
+	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	var req struct {
 		Prompt   *string         `json:"prompt"`
+		Content  string          `json:"content"`
 		Messages json.RawMessage `json:"messages"`
 	}
-	_ = json.Unmarshal(body, &req) // a fault is told by Render below
+	_ = json.Unmarshal(raw, &req) // a fault is told by Render below
 	text := ""
-	if req.Prompt != nil && req.Messages == nil {
+	switch {
+	case e.cfg.Dialect == LlamaCPP:
+		answer(w, map[string]any{"tokens": e.vocab.IDs(req.Content)})
+		return
+	case req.Prompt != nil && req.Messages == nil:
 		text = *req.Prompt
-	} else {
-		rendered, problem := e.reader.Render(r.URL.Path, body)
+	default:
+		rendered, problem := e.reader.Render(r.URL.Path, raw)
 		if problem != nil {
 			e.refuse(w, problem)
 			return
@@ -168,15 +164,15 @@ func (e *Engine) tokenize(w http.ResponseWriter, r *http.Request) {
 		text = rendered
 	}
 	ids := e.vocab.IDs(text)
-	reply(w, map[string]any{"tokens": ids, "count": len(ids), "max_model_len": e.cfg.ContextLength})
+	answer(w, map[string]any{"tokens": ids, "count": len(ids), "max_model_len": e.cfg.ContextLength})
 }
 
+// detokenize names the text as each engine does.
 func (e *Engine) detokenize(w http.ResponseWriter, r *http.Request) {
 	var req struct {
 		Tokens []int `json:"tokens"`
 	}
-	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
-		e.refuse(w, wire.Invalid(r.URL.Path, "'type': 'json_invalid', 'loc': ('body', 0), 'msg': 'JSON decode error'"))
+	if !e.body(w, r, &req) {
 		return
 	}
 	text, ok := e.vocab.Text(req.Tokens)
@@ -184,5 +180,23 @@ func (e *Engine) detokenize(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, wire.Refused("The tokens are not all in the vocabulary."))
 		return
 	}
-	reply(w, map[string]any{"text": text})
+	name := map[Dialect]string{SGLang: "text", VLLM: "prompt", LlamaCPP: "content"}[e.cfg.Dialect]
+	answer(w, map[string]any{name: text})
+}
+
+// render answers what llama.cpp's server makes of messages.
+func (e *Engine) render(w http.ResponseWriter, r *http.Request) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	prompt, problem := e.reader.Render(r.URL.Path, raw)
+	switch {
+	case problem != nil:
+		e.refuse(w, problem)
+	case r.URL.Path == "/apply-template":
+		answer(w, map[string]string{"prompt": prompt})
+	default:
+		answer(w, map[string]int{"input_tokens": e.vocab.Count(prompt)})
+	}
 }

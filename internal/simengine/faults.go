@@ -2,8 +2,10 @@ package simengine
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 
+	"oneslot/internal/simengine/script"
 	"oneslot/internal/simengine/wire"
 )
 
@@ -50,12 +52,8 @@ func (e *Engine) SetFaults(f Faults) {
 
 // admin are the routes under /sim/.
 func (e *Engine) admin(mux *http.ServeMux) {
-	mux.HandleFunc("GET /sim/stats", func(w http.ResponseWriter, _ *http.Request) {
-		send(w, http.StatusOK, "application/json", wire.JSON(e.Stats()))
-	})
-	mux.HandleFunc("GET /sim/faults", func(w http.ResponseWriter, _ *http.Request) {
-		send(w, http.StatusOK, "application/json", wire.JSON(e.Faults()))
-	})
+	mux.HandleFunc("GET /sim/stats", func(w http.ResponseWriter, _ *http.Request) { answer(w, e.Stats()) })
+	mux.HandleFunc("GET /sim/faults", func(w http.ResponseWriter, _ *http.Request) { answer(w, e.Faults()) })
 	mux.HandleFunc("POST /sim/faults", func(w http.ResponseWriter, r *http.Request) {
 		f := e.Faults()
 		if err := json.NewDecoder(r.Body).Decode(&f); err != nil {
@@ -63,10 +61,23 @@ func (e *Engine) admin(mux *http.ServeMux) {
 			return
 		}
 		e.SetFaults(f)
-		send(w, http.StatusOK, "application/json", wire.JSON(f))
+		answer(w, f)
 	})
 	mux.HandleFunc("POST /sim/recover", func(w http.ResponseWriter, _ *http.Request) {
 		e.SetFaults(Faults{Ghost: e.cfg.Ghost, Deaf: e.cfg.Deaf, Lossy: e.cfg.Lossy})
-		send(w, http.StatusOK, "application/json", wire.JSON(e.Faults()))
+		answer(w, e.Faults())
+	})
+	mux.HandleFunc("POST /sim/play", func(w http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		scripts, err := script.Parse(string(text))
+		if err != nil {
+			e.refuse(w, wire.Refused("%v", err))
+			return
+		}
+		e.Play(scripts...)
+		answer(w, map[string]int{"queued": len(scripts)})
 	})
 }

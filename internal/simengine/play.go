@@ -3,9 +3,9 @@ package simengine
 import (
 	"context"
 	"net/http"
-	"strings"
 	"time"
 
+	"oneslot/internal/simengine/outbox"
 	"oneslot/internal/simengine/script"
 	"oneslot/internal/simengine/wire"
 )
@@ -18,15 +18,15 @@ func (r *run) play() error {
 			return err
 		}
 	}
-	r.over(nil)
+	r.over()
 	return nil
 }
 
 // over ends a played reply; last is delivered after all else.
-func (r *run) over(last []item) {
+func (r *run) over(last ...outbox.Item) {
 	r.e.end(r, Scripted)
-	r.out.put(last...)
-	r.out.close()
+	r.out.Put(last...)
+	r.out.Close()
 }
 
 // step does one step and reports whether it was the last one.
@@ -41,13 +41,13 @@ func (r *run) step(s script.Step) (over bool, err error) {
 	case script.KindRepeat:
 		return false, r.repeat(s)
 	case script.KindEnd:
-		r.over(nil)
+		r.over()
 		return true, nil
 	case script.KindCut:
-		r.over([]item{{act: actCut}})
+		r.over(outbox.Cut())
 		return true, nil
 	case script.KindReset:
-		r.over([]item{{act: actReset}})
+		r.over(outbox.Reset())
 		return true, nil
 	}
 	if err := r.until(time.Now()); err != nil {
@@ -66,7 +66,7 @@ func (r *run) say(s script.Step) {
 			header[http.CanonicalHeaderKey(name)] = values
 		}
 		r.headed = true
-		r.out.put(item{act: actHead, status: s.Status, header: header})
+		r.out.Put(outbox.Head(s.Status, header))
 	case script.KindThinking:
 		if r.e.cfg.Output == Raw {
 			r.put(wire.Chunk{Answer: s.Data})
@@ -111,29 +111,4 @@ func (r *run) await(event <-chan struct{}) error {
 	case <-r.ctx.Done():
 		return context.Cause(r.ctx)
 	}
-}
-
-// spoken returns the thinking and the answer generated so far, without markers.
-func (r *run) spoken() (thinking, answer string) {
-	if r.plan == nil {
-		return "", ""
-	}
-	end := 0
-	for _, tok := range r.plan.tokens[:r.rec.CompletionTokens] {
-		end += len(tok)
-	}
-	return r.plan.thinking.cut(0, end).of(r.plan.text), r.plan.answer.cut(0, end).of(r.plan.text)
-}
-
-// shown returns the two channels as a client sees them so far.
-func (r *run) shown() (thinking, answer string) {
-	if r.plan == nil {
-		return "", ""
-	}
-	var a, b strings.Builder
-	for _, p := range r.plan.pieces[:r.rec.CompletionTokens] {
-		a.WriteString(p.thinking)
-		b.WriteString(p.answer)
-	}
-	return a.String(), b.String()
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/http"
-	"strconv"
 	"time"
 
 	"oneslot/internal/simengine/ask"
+	"oneslot/internal/simengine/outbox"
+	"oneslot/internal/simengine/plan"
 	"oneslot/internal/simengine/script"
 	"oneslot/internal/simengine/wire"
 )
@@ -23,18 +23,18 @@ type run struct {
 	script script.Script // nil for a generated reply
 	reply  wire.Reply
 	prompt []string // tokens, with a cache only
-	out    *outbox
+	out    *outbox.Box
 
 	ctx     context.Context
 	stop    context.CancelCauseFunc
 	granted chan struct{} // closed by grant
 	gone    chan struct{} // closed when the client has left
 
-	plan   *plan     // owned by live until the end
-	headed bool      // the head was sent; as the next ones owned by live
-	roled  bool      // the role was sent
-	start  time.Time // got the slot; zero until then
-	first  time.Time // when the first token is due
+	plan   *plan.Plan // owned by live until the end
+	headed bool       // the head was sent; as the next ones owned by live
+	roled  bool       // the role was sent
+	start  time.Time  // got the slot; zero until then
+	first  time.Time  // when the first token is due
 
 	// Guarded by the engine's mu.
 	rec       *Run
@@ -47,7 +47,7 @@ type run struct {
 func (r *run) live() {
 	defer r.stop(nil)
 	if r.e.cfg.Dialect == VLLM && r.req.Stream && r.script == nil {
-		r.head()
+		r.out.Put(r.head()...)
 	}
 	select {
 	case <-r.granted:
@@ -68,25 +68,57 @@ func (r *run) live() {
 	}
 }
 
+// compose plans the reply.
+func (r *run) compose() {
+	cfg := &r.e.cfg
+	r.plan = plan.New(r.req, plan.Options{
+		Vocab: r.e.vocab, Format: cfg.Format, Seed: cfg.Seed, Budget: r.budget,
+		Thinking: min(r.set.thinking, cfg.ContextLength), Answer: min(r.set.answer, cfg.ContextLength),
+		Split: cfg.Output == Split, Counted: cfg.Output == Split,
+		TextOnly: cfg.Dialect == VLLM, Trimmed: cfg.Dialect == LlamaCPP,
+	})
+}
+
 // generate speaks the planned reply.
 func (r *run) generate() error {
-	r.plan = r.e.plan(r.req, r.set, r.budget)
+	r.compose()
 	r.first = r.start.Add(pace(r.rec.PromptTokens-r.rec.CachedTokens, r.set.prefill))
-	if r.e.cfg.Dialect == VLLM && r.req.Stream {
-		r.role()
+	if err := r.prefill(); err != nil {
+		return err
 	}
-	for at := 0; at < len(r.plan.pieces); at += r.set.perChunk {
+	for at := 0; at < len(r.plan.Pieces); at += r.set.perChunk {
 		if err := r.until(r.first.Add(pace(at, r.set.decode))); err != nil {
 			return err
 		}
-		r.speak(at, min(at+r.set.perChunk, len(r.plan.pieces)))
+		r.speak(at, min(at+r.set.perChunk, len(r.plan.Pieces)))
 	}
 	if err := r.until(r.first); err != nil {
 		return err
 	}
-	r.finish(r.plan.finish, r.plan.matched)
+	r.finish(Outcome(r.plan.Finish), r.plan.Matched)
 	return nil
 }
+
+// prefill sends what some engines send before the first token.
+func (r *run) prefill() error {
+	switch {
+	case !r.req.Stream:
+	case r.e.cfg.Dialect == VLLM:
+		r.role()
+	case r.e.cfg.Dialect == LlamaCPP:
+		for at := r.start.Add(pingEvery); at.Before(r.first); at = at.Add(pingEvery) {
+			if err := r.until(at); err != nil {
+				return err
+			}
+			r.write([]byte(":\n\n"))
+		}
+	}
+	return nil
+}
+
+// pingEvery is how often llama.cpp's server sends an empty comment while it
+// reads a prompt.
+const pingEvery = 30 * time.Second
 
 // pace returns how long n tokens take.
 func pace(n int, perSecond float64) time.Duration {
@@ -124,13 +156,9 @@ func (r *run) until(due time.Time) error {
 
 // speak sends tokens from to to.
 func (r *run) speak(from, to int) {
-	var said piece
-	for _, p := range r.plan.pieces[from:to] {
-		said.thinking += p.thinking
-		said.answer += p.answer
-	}
+	said := r.plan.Shown(from, to)
 	r.e.mu.Lock()
-	r.rec.CompletionTokens, r.rec.ThinkingTokens = to, r.plan.thoughtOf(to)
+	r.rec.CompletionTokens, r.rec.ThinkingTokens = to, r.plan.Thought(to)
 	r.noticed, r.streaming = r.touch(), r.req.Stream
 	if from == 0 {
 		r.rec.FirstToken = time.Now()
@@ -146,11 +174,11 @@ func (r *run) speak(from, to int) {
 		u := r.usage()
 		usage = &u
 	}
-	if said.thinking != "" {
-		r.put(wire.Chunk{Thinking: said.thinking, Usage: usage})
+	if said.Thinking != "" {
+		r.put(wire.Chunk{Thinking: said.Thinking, Usage: usage})
 	}
-	if said.answer != "" {
-		r.put(wire.Chunk{Answer: said.answer, Usage: usage})
+	if said.Answer != "" {
+		r.put(wire.Chunk{Answer: said.Answer, Usage: usage})
 	}
 }
 
@@ -163,71 +191,6 @@ func (r *run) touch() time.Time {
 	return r.noticed
 }
 
-// usage is what the engine would report now.
-func (r *run) usage() wire.Usage {
-	u := wire.Usage{
-		Prompt: r.rec.PromptTokens, Completion: r.rec.CompletionTokens, Thinking: r.rec.ThinkingTokens, Cached: -1,
-		Prefill: r.first.Sub(r.start), Decode: time.Since(r.first),
-	}
-	if r.e.cfg.CacheReport {
-		u.Cached = r.rec.CachedTokens
-	}
-	return u
-}
-
-// head sends the head of a stream, once. It comes with the first event, as the
-// engine waits for it.
-func (r *run) head() {
-	if !r.headed {
-		r.headed = true
-		r.out.put(item{act: actHead, status: http.StatusOK, header: http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}})
-	}
-}
-
-// role sends the chunk that has the role, once; completions have none.
-func (r *run) role() {
-	if !r.roled && r.req.Chat {
-		r.roled = true
-		r.put(wire.Chunk{Role: true})
-	}
-}
-
-func (r *run) put(c wire.Chunk) {
-	r.write(r.reply.Event(c, time.Now()))
-}
-
-func (r *run) write(data []byte) {
-	r.head()
-	r.out.put(item{data: data})
-}
-
-// finish gives the slot back and then tells the client how its reply ended, so
-// that whoever has read the end finds the engine idle.
-func (r *run) finish(how Outcome, matched any) {
-	usage := wire.Usage{Cached: -1}
-	if !r.start.IsZero() {
-		usage = r.usage()
-	}
-	r.e.end(r, how)
-	defer r.out.close()
-	if !r.req.Stream {
-		thinking, answer := r.shown()
-		body := r.reply.Body(wire.Whole{
-			Thinking: thinking, Answer: answer, Finish: string(how), Matched: matched, Usage: usage,
-		}, time.Now())
-		r.out.put(item{act: actHead, status: http.StatusOK, header: http.Header{
-			"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(body))},
-		}}, item{data: body})
-		return
-	}
-	r.role()
-	r.put(wire.Chunk{Finish: string(how), Matched: matched})
-	if r.req.Usage {
-		r.write(r.reply.Totals(usage, time.Now()))
-	}
-	r.write([]byte(wire.Done))
-}
-
 // broken ends a run that was stopped from outside.
 func (r *run) broken(cause error) {
 	switch {
@@ -235,10 +198,10 @@ func (r *run) broken(cause error) {
 		r.finish(Aborted, nil)
 	case errors.Is(cause, errLeft):
 		r.e.end(r, Left)
-		r.out.close()
+		r.out.Close()
 	default:
 		r.e.end(r, Died)
-		r.out.put(item{act: actCut})
-		r.out.close()
+		r.out.Put(outbox.Cut())
+		r.out.Close()
 	}
 }

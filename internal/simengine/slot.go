@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"oneslot/internal/simengine/ask"
+	"oneslot/internal/simengine/outbox"
 	"oneslot/internal/simengine/script"
 	"oneslot/internal/simengine/wire"
 )
@@ -21,7 +22,8 @@ type settings struct {
 	perChunk         int
 }
 
-func (e *Engine) settings(s ask.Shape) settings {
+func (e *Engine) settings(req *ask.Request) settings {
+	s := req.Shape
 	set := settings{
 		decode: e.cfg.TokensPerSecond, prefill: e.cfg.PrefillTokensPerSecond,
 		thinking: e.cfg.Thinking, answer: e.cfg.Answer, perChunk: e.cfg.TokensPerChunk,
@@ -31,6 +33,9 @@ func (e *Engine) settings(s ask.Shape) settings {
 	override(&set.thinking, s.Thinking)
 	override(&set.answer, s.Answer)
 	override(&set.perChunk, s.TokensPerChunk)
+	if most, ok := req.ThinkingBudget[e.cfg.Dialect]; ok {
+		set.thinking = min(set.thinking, most)
+	}
 	set.perChunk = max(set.perChunk, 1)
 	return set
 }
@@ -49,8 +54,8 @@ func (e *Engine) prepare(req *ask.Request) (*run, *wire.Problem) {
 		req.RID = hex.EncodeToString(id[:])
 	}
 	job := &run{
-		e: e, req: req, out: newOutbox(), granted: make(chan struct{}), gone: make(chan struct{}),
-		set:   e.settings(req.Shape),
+		e: e, req: req, out: outbox.New(), granted: make(chan struct{}), gone: make(chan struct{}),
+		set:   e.settings(req),
 		reply: wire.Reply{Dialect: e.cfg.Dialect, ID: req.RID, Model: req.Model, Text: !req.Chat, Tools: req.Tools},
 		rec:   &Run{RID: req.RID, Path: req.Path, Body: req.Body, Stream: req.Stream, Arrived: time.Now()},
 	}
@@ -137,10 +142,12 @@ func (e *Engine) end(job *run, how Outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	job.rec.Outcome, job.rec.Ended = how, time.Now()
-	job.rec.Thinking, job.rec.Answer = job.spoken()
+	if job.plan != nil {
+		job.rec.Thinking, job.rec.Answer = job.plan.Spoken(job.rec.CompletionTokens)
+	}
 	e.kept += len(job.rec.Thinking) + len(job.rec.Answer)
 	if e.cfg.RadixCache && job.plan != nil {
-		e.cache.Add(append(job.prompt, job.plan.tokens[:job.rec.CompletionTokens]...))
+		e.cache.Add(append(job.prompt, job.plan.Tokens[:job.rec.CompletionTokens]...))
 	}
 	if job.look != nil {
 		job.look.Stop()

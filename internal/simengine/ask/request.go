@@ -36,6 +36,11 @@ type Request struct {
 	KeepStop        bool // no_stop_trim
 	IgnoreEOS       bool
 	Tools           bool // the request had tools
+	Unparsed        bool // reasoning_format is "none", which llama.cpp knows
+
+	// ThinkingBudget is the most tokens of thinking by engine, for those that
+	// know such a field. An engine that is not in it has no budget.
+	ThinkingBudget map[wire.Dialect]int
 
 	Prompt    string // rendered
 	Start     Phase
@@ -88,6 +93,9 @@ func (r Reader) Read(path string, body []byte) (*Request, *wire.Problem) {
 
 // common reads the fields that chats and completions share.
 func (req *Request) common(f *fields) {
+	budgetFields := map[string]wire.Dialect{
+		"thinking_token_budget": wire.VLLM, "thinking_budget_tokens": wire.LlamaCPP, "reasoning_budget_tokens": wire.LlamaCPP,
+	}
 	req.RID = f.text("rid")
 	if req.Model = f.text("model"); req.Model == "" {
 		req.Model = "default"
@@ -100,6 +108,13 @@ func (req *Request) common(f *fields) {
 	req.SkipSpecial = f.flag("skip_special_tokens", true)
 	req.KeepStop = f.flag("no_stop_trim", false)
 	req.IgnoreEOS = f.flag("ignore_eos", false)
+	req.Unparsed = f.text("reasoning_format") == "none"
+	req.ThinkingBudget = map[wire.Dialect]int{}
+	for name, dialect := range budgetFields {
+		if f.has(name) {
+			req.ThinkingBudget[dialect] = max(f.whole(name, 0), 0)
+		}
+	}
 	for _, name := range []string{"temperature", "top_p", "min_p", "frequency_penalty", "presence_penalty"} {
 		f.number(name)
 	}
