@@ -4,9 +4,11 @@
 . "$(dirname "$0")/env.sh"
 
 flags="-s -w"
-if [ "${STATIC:-}" = yes ]; then
-	tags="${tags:+$tags,}netgo,osusergo"
+if [ "${STATIC:-}" = yes ] && [ -n "$tags" ]; then
+	tags="$tags,netgo,osusergo"
 	flags="$flags -linkmode external -extldflags -static"
+elif [ "${STATIC:-}" = yes ]; then
+	export CGO_ENABLED=0
 fi
 
 mkdir -p bin

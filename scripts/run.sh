@@ -9,24 +9,33 @@ base="http://127.0.0.1:$port"
 # answers succeeds where something listens on the loopback port.
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
+# model prints the name of the first model that the proxy offers.
+model() {
+	exec 3<>"/dev/tcp/127.0.0.1/$port"
+	printf 'GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&3
+	timeout 5 cat <&3 | grep -o '"id": *"[^"]*"' | head -n 1 | cut -d '"' -f 4
+}
+
 # greet waits until the proxy listens, then says what to do with it.
 greet() {
+	local name
 	for ((tries = 0; tries < 300; tries++)); do
 		if answers "$port"; then
+			name=$(model 2>/dev/null) || true
 			cat <<-END
 
 				oneslot listens. Base URL for any OpenAI client: $base/v1
 				Try it:
 
 				  curl -N $base/v1/chat/completions -H 'Content-Type: application/json' \\
-				    -d '{"model":"${1}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
+				    -d '{"model":"${name:-MODEL}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
 
 				The line: $base/   Stop: Ctrl-C
 
 			END
 			return
 		fi
-		kill -0 "$$" 2>/dev/null || return
+		kill -0 "$$" 2>/dev/null || return 0
 		sleep 0.1
 	done
 }
@@ -48,7 +57,7 @@ fi
 
 if [ -n "${ENGINE:-}" ]; then
 	say "proxy in front of $ENGINE"
-	greet "" &
+	greet &
 	exec bin/oneslot serve --listen "127.0.0.1:$port" --engine "$ENGINE"
 fi
 
@@ -72,7 +81,7 @@ for ((tries = 0; tries < 100; tries++)); do
 	sleep 0.1
 done
 
-greet "" &
+greet &
 children+=($!)
 bin/oneslot serve --listen "127.0.0.1:$port" --engine "http://127.0.0.1:$engine_port" &
 proxy=$!
