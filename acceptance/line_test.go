@@ -116,19 +116,10 @@ func TestTwoAtOnce(t *testing.T) {
 
 	for _, stream := range []*raw{first, second} {
 		stream.next(t, "data: [DONE]")
-		var row stack.Record
-		stack.Eventually(t, often, "the row is closed", func() bool {
-			proxy.Get(t, "/v1/usage/"+stream.id, &row)
-			return row.Outcome != "running"
-		})
-		if row.Outcome != "served" || row.FinishReason != "length" {
+		row := closed(t, proxy, stream.id, "served")
+		if row.FinishReason != "length" || stream == second && row.QueueWaitMS <= 0 {
 			t.Errorf("ledger %+v", row)
 		}
-	}
-	var waited stack.Record
-	proxy.Get(t, "/v1/usage/"+second.id, &waited)
-	if waited.QueueWaitMS <= 0 {
-		t.Errorf("the second waited %d ms", waited.QueueWaitMS)
 	}
 }
 
@@ -155,14 +146,7 @@ func TestGone(t *testing.T) {
 			next := open(t, proxy, engine, 40)
 			next.next(t, "data: [DONE]")
 
-			var row stack.Record
-			stack.Eventually(t, often, "the row is closed", func() bool {
-				proxy.Get(t, "/v1/usage/"+id, &row)
-				return row.Outcome != "running"
-			})
-			if row.Outcome != "client_gone" {
-				t.Errorf("the outcome is %s", row.Outcome)
-			}
+			row := closed(t, proxy, id, "client_gone")
 			made := row.Of(t, "completion")
 			if made <= 0 || made >= 30000 || row.Of(t, "thinking")+row.Of(t, "answer") != made {
 				t.Errorf("tokens %+v", row.Tokens)
@@ -175,4 +159,39 @@ func TestGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCancel cancels a running request by the API: the stream says so and ends.
+func TestCancel(t *testing.T) {
+	engine := stack.StartEngine(t, stack.ByProxy)
+	proxy := stack.StartProxy(t, engine)
+	stream := open(t, proxy, engine, 30000)
+	stream.next(t, "data: {")
+	response, err := http.DefaultClient.Do(request(t, http.MethodDelete, proxy.URL+"/v1/queue/"+stream.id, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode/100 != 2 {
+		t.Fatalf("the cancel is answered with %s, %v", response.Status, err)
+	}
+	if line := stream.next(t, `data: {"error"`); !strings.Contains(line, `"cancelled"`) {
+		t.Errorf("the stream ends with %s", line)
+	}
+	stream.next(t, "data: [DONE]")
+	closed(t, proxy, stream.id, "cancelled")
+	stack.Eventually(t, politely, "the engine is idle", func() bool { return !engine.Busy(t) })
+}
+
+// closed waits until the row of a request is closed, and returns it.
+func closed(t *testing.T, proxy *stack.Proxy, id, outcome string) stack.Record {
+	t.Helper()
+	var row stack.Record
+	stack.Eventually(t, often, "the row is closed", func() bool {
+		proxy.Get(t, "/v1/usage/"+id, &row)
+		return row.Outcome != "running" && row.Outcome != "queued"
+	})
+	if row.Outcome != outcome {
+		t.Errorf("the outcome is %s, want %s", row.Outcome, outcome)
+	}
+	return row
 }

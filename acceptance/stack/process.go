@@ -19,11 +19,10 @@ const patience = 30 * time.Second
 // Process is a program that a test started. It is stopped with the test, and
 // what it wrote is shown when the test failed.
 type Process struct {
-	cmd   *exec.Cmd
-	name  string
-	stdin io.Closer
-	done  chan struct{}
-	said  *lockedBuffer
+	cmd  *exec.Cmd
+	name string
+	done chan struct{}
+	said *lockedBuffer
 }
 
 // Start runs a program for the length of the test. Its standard input stays open
@@ -36,11 +35,9 @@ func Start(t testing.TB, out io.Writer, name string, args ...string) *Process {
 	if out != nil {
 		p.cmd.Stdout = io.MultiWriter(out, p.said)
 	}
-	stdin, err := p.cmd.StdinPipe()
-	if err != nil {
+	if _, err := p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	p.stdin = stdin
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}
@@ -82,9 +79,6 @@ func (p *Process) stop(t testing.TB) {
 			t.Errorf("%s did not end within %s of SIGTERM", p.name, patience)
 			p.Kill(t)
 		}
-	}
-	if err := p.stdin.Close(); err != nil && t.Failed() {
-		t.Logf("close the input of %s: %v", p.name, err)
 	}
 	if t.Failed() {
 		t.Logf("what %s said:\n%s", p.name, p.said.String())
