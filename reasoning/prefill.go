@@ -1,0 +1,68 @@
+package reasoning
+
+import "strings"
+
+// StartAfter returns where a stream begins that continues prefill, the text of
+// an assistant message that the engine does not repeat:
+//
+//   - after a closer: StartClosed, or StartMidAnswer if visible text follows it
+//     (control tokens are not visible);
+//   - after a tool opener of the format: StartMidAnswer;
+//   - after an opener that none of these follows: StartThinking, or
+//     StartMidThinking if visible text follows it;
+//   - otherwise def: the prefill does not say whether the template has opened
+//     thinking in front of it.
+//
+// A closer counts wherever it stands, since def may have opened thinking. A
+// marker that the end of the prefill cuts off does not count.
+func StartAfter(f *Format, prefill string, def State) State {
+	if f == nil {
+		return def
+	}
+	closer, after := first(prefill, f.Close)
+	tool, _ := first(prefill, f.ToolOpen)
+	switch {
+	case closer >= 0 && (tool < 0 || closer <= tool):
+		if visible(prefill[after:], f.ControlTokens) {
+			return StartMidAnswer
+		}
+		return StartClosed
+	case tool >= 0:
+		return StartMidAnswer
+	}
+	if opener, after := first(prefill, f.Open); opener >= 0 {
+		if visible(prefill[after:], f.ControlTokens) {
+			return StartMidThinking
+		}
+		return StartThinking
+	}
+	return def
+}
+
+// visible reports whether text holds more than white space and control tokens.
+func visible(text string, control []string) bool {
+	for text = strings.TrimLeft(text, blanks); text != ""; text = strings.TrimLeft(text, blanks) {
+		at, end := first(text, control)
+		if at != 0 {
+			return true
+		}
+		text = text[end:]
+	}
+	return false
+}
+
+// first finds the leftmost marker in text, the longest of those that begin
+// there, and returns where it begins and ends. Without one, at is -1.
+func first(text string, markers []string) (at, end int) {
+	at = -1
+	for _, m := range markers {
+		i := strings.Index(text, m)
+		if m == "" || i < 0 {
+			continue
+		}
+		if at < 0 || i < at || i == at && i+len(m) > end {
+			at, end = i, i+len(m)
+		}
+	}
+	return at, end
+}
