@@ -3,15 +3,18 @@
 # proxy in front of a real engine. MODEL=tiny (made here) or MODEL=smollm2.
 . "$(dirname "$0")/env.sh"
 
-scripts/deps.sh go tokenizers python
 model=${MODEL:-tiny}
 case $model in
-tiny) ;;
-smollm2) scripts/deps.sh smollm2 ;;
+tiny) only=. ;;
+# The model of people has no tool token, and shares no count of tokens with a made one.
+smollm2) only='^Test(Chat|Cut|TwoAtOnce|Gone|Cancel|PythonClient)$' ;;
 *) die "MODEL=$model is not known: tiny or smollm2" ;;
 esac
+scripts/deps.sh go tokenizers python
+[ "$model" = tiny ] || scripts/deps.sh "$model"
+. scripts/env.sh
 scripts/build.sh
 
 export ONESLOT_BIN="$root/bin/oneslot" ONESLOT_PYTHON="$venv/bin/python" ONESLOT_MODEL="$model"
-cd acceptance
-"$root/scripts/gotest.sh" -count=1 ./...
+if [ -n "$tags" ]; then export ONESLOT_TOKENIZER=yes; fi
+"$root/scripts/gotest.sh" -C acceptance -count=1 -run "$only" ./...
