@@ -22,6 +22,8 @@ const (
 
 // Live is how far a running request is.
 type Live struct {
+	// Key names whose request it is.
+	Key string
 	// Phase is what the engine does now.
 	Phase Phase
 	// Tokens are the figures so far; what nobody has told yet is unknown or an
@@ -40,9 +42,9 @@ type live struct {
 // viewEvery is how old the live view may get; it is not made for every event.
 const viewEvery = 250 * time.Millisecond
 
-func newLive() *live {
+func newLive(key string) *live {
 	l := &live{}
-	l.now.Store(&Live{Phase: PhasePrefill})
+	l.now.Store(&Live{Key: key, Phase: PhasePrefill})
 	return l
 }
 
@@ -62,7 +64,7 @@ func (l *live) update(p *pump, now time.Time) {
 		return
 	}
 	l.next = now.Add(viewEvery)
-	v := &Live{Phase: phase, Tokens: p.meter.Progress()}
+	v := &Live{Key: p.call.Key, Phase: phase, Tokens: p.meter.Progress()}
 	if d := now.Sub(p.first); d > 0 && v.Tokens.Thinking.Known() && v.Tokens.Answer.Known() {
 		v.Speed = float64(v.Tokens.Thinking.N+v.Tokens.Answer.N) / d.Seconds()
 	}

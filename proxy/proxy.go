@@ -92,6 +92,8 @@ func New(targets []Target, cfg Config) *Proxy {
 type Call struct {
 	// ID is the request's, 32 hex digits; ResponseID is what the client sees.
 	ID, ResponseID string
+	// Key names whose request it is.
+	Key string
 	// Request is what the client asked for.
 	Request *openai.Request
 	// Created is when it arrived.
@@ -186,12 +188,14 @@ func (p *Proxy) newPump(t *target, call *Call, client *downstream.Client, r *run
 	start := f.StartsIn
 	switch {
 	case call.Request.Constrained:
-		start = f.ConstrainedStartsIn
+		if start = f.ConstrainedStartsIn; start == 0 {
+			start = reasoning.StartAnswer
+		}
 	case call.Request.Continued:
 		start = reasoning.StartAfter(f, call.Request.Prefill, f.StartsIn)
 	}
 	u := &pump{
-		call: call, client: client, run: r, began: time.Now(), live: newLive(), engine: t.engine,
+		call: call, client: client, run: r, began: time.Now(), live: newLive(call.Key), engine: t.engine,
 		split: split.New(split.Config{Format: f, Start: start, Echo: call.Request.Prefill, Stop: call.Request.Stop, Logprobs: call.Request.Logprobs}),
 		meter: usage.NewMeter(p.meterConfig(t, start)),
 	}

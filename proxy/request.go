@@ -64,6 +64,9 @@ func (p *Proxy) body(ctx context.Context, t *target, call *Call, id string) ([]b
 	if d.Running != "" {
 		set = append(set, openai.Member{Key: d.Running, Raw: "true"})
 	}
+	if warm := t.format.Temperature; warm != nil && gjson.GetBytes(call.Request.Body, "temperature").Type == gjson.Null {
+		set = append(set, openai.Member{Key: "temperature", Raw: strconv.FormatFloat(*warm, 'f', -1, 64)})
+	}
 	if t.format.MarkersSpecial && (d.Name == engine.SGLang || d.Name == engine.VLLM) {
 		set = append(set, openai.Member{Key: "skip_special_tokens", Raw: "false"})
 	}

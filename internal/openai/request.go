@@ -36,6 +36,8 @@ type Request struct {
 	Prefill   string
 	// HideReasoning is whether the client asked to leave thinking out.
 	HideReasoning bool
+	// ServiceTier is service_tier, which says how urgent the request is.
+	ServiceTier string
 }
 
 // fields is the typed part of the body. Pointers tell null and absent from a value.
@@ -64,9 +66,9 @@ type fields struct {
 	Reasoning        *struct {
 		Exclude *bool `json:"exclude"`
 	} `json:"reasoning"`
-	Grammar *string `json:"grammar"`
-	EBNF    *string `json:"ebnf"`
-	Regex   *string `json:"regex"`
+	Tier  *string `json:"service_tier"`
+	EBNF  *string `json:"ebnf"`
+	Regex *string `json:"regex"`
 }
 
 // DecodeChat reads a chat request. What it refuses comes back as a *Problem
@@ -144,6 +146,9 @@ func (f *fields) request(body []byte) (*Request, error) {
 		r.Constrained = rf.Type == "json_object" || rf.Type == "json_schema"
 	}
 	r.Constrained = r.Constrained || isSet(f.EBNF) || isSet(f.Regex)
+	if f.Tier != nil {
+		r.ServiceTier = *f.Tier
+	}
 	r.HideReasoning = f.IncludeReasoning != nil && !*f.IncludeReasoning || f.Reasoning != nil && isTrue(f.Reasoning.Exclude)
 	return r, nil
 }

@@ -2,6 +2,7 @@ package downstream
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ import (
 // A Beat says how a waiting client is kept alive.
 type Beat uint8
 
-// The ways to keep a client alive.
+// The ways to keep a client alive. The zero value is BeatComment.
 const (
 	// BeatComment sends SSE comments that say what goes on.
 	BeatComment Beat = iota
@@ -23,6 +24,22 @@ const (
 	// BeatOff sends nothing.
 	BeatOff
 )
+
+var beatNames = [...]string{"comment", "chunk", "off"}
+
+// UnmarshalText reads comment, chunk or off.
+func (b *Beat) UnmarshalText(text []byte) error {
+	for i, name := range beatNames {
+		if string(text) == name {
+			*b = Beat(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("heartbeat mode %q is none of %v", text, beatNames)
+}
+
+// MarshalText returns the name that UnmarshalText reads.
+func (b Beat) MarshalText() ([]byte, error) { return []byte(beatNames[b]), nil }
 
 // Config says what a client hears, and when while there is nothing to say.
 type Config struct {

@@ -79,7 +79,7 @@ func (c *Client) Done() error {
 // sent, else as an error event and [DONE], or as the error object of a whole
 // answer whose status could not wait. Only the first end of an answer is sent:
 // Fail does nothing after Whole, Done or Fail. It returns the status that the
-// problem has.
+// client got, or that of the problem if it got none by this call.
 func (c *Client) Fail(err error) int {
 	p := c.cfg.Problem(err)
 	c.mu.Lock()
@@ -88,8 +88,10 @@ func (c *Client) Fail(err error) int {
 		return p.Status
 	}
 	c.ended = true
+	status := http.StatusOK
 	switch {
 	case !c.committed:
+		status = p.Status
 		c.retryHeaders(p)
 		c.commit(p.Status)
 		c.out.put(p.JSON())
@@ -100,7 +102,7 @@ func (c *Client) Fail(err error) int {
 		c.out.put(p.JSON())
 	}
 	c.flush()
-	return p.Status
+	return status
 }
 
 func (c *Client) retryHeaders(p *openai.Problem) {

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode"
+
+	"oneslot/internal/openai"
+	"oneslot/ledger"
+	"oneslot/proxy"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
+)
+
+// maxLabel bounds a client's own words in the ledger and the log, in bytes.
+const maxLabel = 128
+
+const idKey = "id"
+
+// access gives every request its id.
+func (s *Server) access(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		id := strings.ReplaceAll(uuid.NewString(), "-", "")
+		c.Set(idKey, id)
+		c.Response().Header().Set("X-Request-Id", id)
+		// A deadline that an earlier request on this connection has left behind
+		// must not cut this one.
+		_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Time{})
+		err := next(c)
+		if err != nil {
+			c.Error(err)
+		}
+		status := c.Response().Status
+		s.Metrics.Request(c.Path(), status)
+		if status >= http.StatusInternalServerError && !queued(c.Path()) && status != http.StatusServiceUnavailable {
+			s.Log.Error("request failed", zap.String("id", id), zap.String("path", c.Path()), zap.Int("status", status), zap.String("error", errorText(err)))
+		}
+		return nil
+	}
+}
+
+func queued(path string) bool { return strings.HasSuffix(path, "/chat/completions") }
+
+// recover turns a panic into a 500 and logs where it came from. The value of the
+// panic may hold anything, a prompt too, so only its type is logged.
+func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler:
+				panic(p)
+			default:
+				s.Log.Error("panic", zap.String("id", idOf(c)), zap.String("type", fmt.Sprintf("%T", p)), zap.ByteString("stack", debug.Stack()))
+				err = fmt.Errorf("api: panic of type %T", p)
+			}
+		}()
+		return next(c)
+	}
+}
+
+func idOf(c echo.Context) string {
+	id, _ := c.Get(idKey).(string)
+	return id
+}
+
+// newRow begins the account of a queued request.
+func (s *Server) newRow(c echo.Context) ledger.Row {
+	return ledger.Row{
+		ID: idOf(c), Created: time.Now(), Key: callerOf(c).name, Route: c.Path(), Outcome: ledger.Queued,
+		ClientRequestID: label(c.Request().Header.Get("X-Request-Id")),
+	}
+}
+
+// label makes a client's own word fit for a log: short and without control characters.
+func label(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		return r
+	}, cut(s, maxLabel))
+}
+
+// close writes the one outcome of a request to the ledger, the metrics and the log.
+func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
+	row := &x.row
+	v := verdict{status: http.StatusOK, outcome: ledger.Served}
+	if err != nil {
+		v = judge(err)
+	}
+	row.Outcome, row.Reason = v.outcome, v.code
+	if row.Status == 0 {
+		row.Status = v.status
+	}
+	row.Record(&r.Report)
+	row.Prefill, row.Thinking, row.Answer = r.Prefill, r.Thinking, r.Answer
+	s.note(s.Ledger.Finish(*row))
+	s.Metrics.Finished(*row)
+	level := zap.InfoLevel
+	if row.Outcome == ledger.EngineFailed || row.Outcome == ledger.SlotLost {
+		level = zap.WarnLevel
+	}
+	if entry := s.Log.Check(level, "request"); entry != nil {
+		entry.Write(
+			zap.String("id", row.ID), zap.String("key", row.Key), zap.String("client_request_id", row.ClientRequestID), zap.String("model", row.Model),
+			zap.String("engine", row.Engine), zap.String("class", row.Class), zap.Bool("stream", row.Stream),
+			zap.String("outcome", string(row.Outcome)), zap.Int("status", row.Status), zap.String("reason", row.Reason), zap.String("finish_reason", row.FinishReason),
+			zap.Duration("wait", row.QueueWait), zap.Duration("prefill", row.Prefill), zap.Duration("slot", row.Slot),
+			zap.Int("prompt_tokens", row.Tokens.Prompt.N), zap.Int("thinking_tokens", row.Tokens.Thinking.N), zap.Int("answer_tokens", row.Tokens.Answer.N),
+			zap.String("remote", c.Request().RemoteAddr), zap.String("error", errorText(err)),
+		)
+	}
+}
+
+// errorText is what a log may say of an error: an engine's own words may repeat
+// the prompt, so of a Problem only its status and code are said.
+func errorText(err error) string {
+	var p *openai.Problem
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &p):
+		return fmt.Sprintf("status %d %s", p.Status, p.Code)
+	default:
+		return err.Error()
+	}
+}
+
+// note logs that the ledger could not be written; the request goes on.
+func (s *Server) note(err error) {
+	if err != nil {
+		s.Log.Error("ledger", zap.Error(err))
+	}
+}

@@ -1,0 +1,34 @@
+// Package api is the HTTP edge: routes, keys, requests, errors, and the views
+// of the line and of the ledger.
+//
+// # Routes
+//
+//	POST   /v1/chat/completions   queued, then answered by an engine
+//	GET    /v1/models, /v1/models/{id}
+//	GET    /v1/queue, /v1/queue/{id}
+//	DELETE /v1/queue/{id}         cancel a request that waits or runs
+//	GET    /v1/usage/{id}         what a request used
+//	GET    /healthz /readyz /metrics
+//
+// The chat and model routes also answer without /v1. Everything else is a 404
+// in OpenAI's shape; nothing is ever forwarded by path. HEAD works where GET
+// does.
+//
+// # What a client may rely on
+//
+//   - X-Request-Id is in every response. It names the request in the line, in
+//     the ledger and in the log. A client's own X-Request-Id is kept as a label.
+//   - Every error has OpenAI's shape, and X-Oneslot-Reason where OpenAI has no
+//     code for it. Refusals that a retry can heal carry Retry-After, 1 to 60 s.
+//   - All that can be refused is refused before the line is joined.
+//   - A request that was let in has exactly one outcome, in the ledger and in
+//     the one log line that it gets.
+//   - A caller sees his own requests whole, others' only as positions. With keys
+//     configured everything but /healthz and /readyz needs one.
+//
+// # Ownership
+//
+// The handler's goroutine lives as long as the request. It joins the line, waits
+// there, and runs the engine's answer through itself; downstream.Client writes
+// the heartbeats meanwhile. The package starts no other goroutine.
+package api

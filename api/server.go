@@ -1,0 +1,198 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"oneslot/api/metrics"
+	"oneslot/internal/openai"
+	"oneslot/ledger"
+	"oneslot/proxy"
+	"oneslot/proxy/downstream"
+	"oneslot/proxy/engine"
+	"oneslot/queue"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"go.uber.org/zap"
+)
+
+// Config is what the edge may be told.
+type Config struct {
+	// Keys are the API keys. None means no authentication.
+	Keys []Key
+	// Aliases maps a model name that clients send to a configured one.
+	Aliases map[string]string
+	// AcceptAnyModel sends every unknown model name to the first pool.
+	AcceptAnyModel bool
+	// CORSOrigins are the browser origins that may call. None means no CORS.
+	CORSOrigins []string
+	// Body is the largest request body in bytes. Zero means 32 MiB.
+	Body int64
+	// BodyTime bounds the time for sending a body. Zero means 60 s.
+	BodyTime time.Duration
+	// MetricsPublic opens /metrics to callers without an admin key.
+	MetricsPublic bool
+	// Sources has every usage object name where its figures come from.
+	Sources bool
+	// Client times the bytes to a waiting client.
+	Client downstream.Config
+	// Field is where thinking goes unless a request says otherwise.
+	Field openai.ReasoningField
+}
+
+// A Pool is the line of one model and the engines behind it.
+type Pool struct {
+	// Queue is the line.
+	Queue *queue.Queue
+	// Engines serve it; all serve the same model.
+	Engines []*engine.Engine
+}
+
+// model is the name under which clients ask for the pool.
+func (p *Pool) model() string { return p.Engines[0].ModelName() }
+
+// Deps is what the edge needs of the rest of the program.
+type Deps struct {
+	// Pools are the lines, at least one.
+	Pools []*Pool
+	// Proxy runs requests.
+	Proxy *proxy.Proxy
+	// Ledger keeps what they used.
+	Ledger *ledger.Ledger
+	// Metrics counts.
+	Metrics *metrics.Metrics
+	// Log gets one line a request.
+	Log *zap.Logger
+	// Started is when the program started.
+	Started time.Time
+}
+
+// A Server is the HTTP edge. Create it with New.
+type Server struct {
+	Deps
+	cfg      Config
+	echo     *echo.Echo
+	server   *http.Server
+	draining atomic.Bool
+}
+
+// New returns a Server for the given parts.
+func New(deps Deps, cfg Config) (*Server, error) {
+	var faults []error
+	for i := range cfg.Keys {
+		if err := cfg.Keys[i].Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("keys[%d]: %w", i, err))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	if cfg.Body == 0 {
+		cfg.Body = 32 << 20
+	}
+	if cfg.BodyTime == 0 {
+		cfg.BodyTime = time.Minute
+	}
+	cfg.Client.Problem = problem
+	s := &Server{Deps: deps, cfg: cfg, echo: echo.New()}
+	s.echo.HideBanner, s.echo.HidePort = true, true
+	s.echo.IPExtractor = echo.ExtractIPDirect()
+	s.echo.HTTPErrorHandler = func(err error, c echo.Context) {
+		if !c.Response().Committed {
+			refuse(c, err)
+		}
+	}
+	s.routes()
+	s.server = &http.Server{
+		Handler:           s.echo,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          zap.NewStdLog(deps.Log),
+	}
+	return s, nil
+}
+
+// routes is the whole table. Paths that clients are commonly misconfigured for
+// answer too.
+func (s *Server) routes() {
+	e := s.echo
+	e.Use(s.access, s.recover)
+	if len(s.cfg.CORSOrigins) > 0 {
+		e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
+			AllowOrigins:  s.cfg.CORSOrigins,
+			AllowMethods:  []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
+			ExposeHeaders: []string{"X-Request-Id", "X-Oneslot-Reason", "X-Oneslot-Position", "X-Oneslot-Wait-Ms", "Retry-After"},
+			MaxAge:        600,
+		}))
+	}
+	get := []string{http.MethodGet, http.MethodHead}
+	open := func(path string, h echo.HandlerFunc) { e.Match(get, path, h) }
+	keyed := func(methods []string, h echo.HandlerFunc, paths ...string) {
+		for _, path := range paths {
+			e.Match(methods, path, h, s.auth)
+		}
+	}
+	open("/healthz", s.health)
+	open("/readyz", s.ready)
+	keyed([]string{http.MethodPost}, s.chat, "/v1/chat/completions", "/chat/completions")
+	keyed(get, s.models, "/v1/models", "/models")
+	keyed(get, s.model, "/v1/models/*", "/models/*")
+	keyed(get, s.line, "/v1/queue")
+	keyed(get, s.place, "/v1/queue/:id")
+	keyed([]string{http.MethodDelete}, s.cancel, "/v1/queue/:id")
+	keyed(get, s.usage, "/v1/usage/:id")
+	if s.cfg.MetricsPublic {
+		open("/metrics", s.metrics)
+	} else {
+		e.Match(get, "/metrics", s.metrics, s.auth, s.admin)
+	}
+}
+
+// Handler serves the routes; tests and Serve use it.
+func (s *Server) Handler() http.Handler { return s.echo }
+
+// Serve answers on l until Shutdown. It returns nil after that.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Drain turns readiness off and ends the waiting requests, which are told; what
+// runs goes on, and new requests are refused.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	for _, p := range s.Pools {
+		p.Queue.Drain()
+	}
+}
+
+// Shutdown stops listening and waits for the running responses until ctx ends;
+// then it cuts them off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if err := s.server.Shutdown(ctx); err != nil {
+		return errors.Join(err, s.server.Close())
+	}
+	return nil
+}
+
+// pool finds the line for a model name.
+func (s *Server) pool(name string) (*Pool, bool) {
+	if to, ok := s.cfg.Aliases[name]; ok {
+		name = to
+	}
+	for _, p := range s.Pools {
+		if p.model() == name {
+			return p, true
+		}
+	}
+	return s.Pools[0], s.cfg.AcceptAnyModel
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"oneslot/internal/openai"
+	"oneslot/ledger"
+	"oneslot/proxy"
+	"oneslot/proxy/engine"
+
+	"github.com/labstack/echo/v4"
+)
+
+// modelView is one entry of GET /v1/models. max_model_len is what SGLang and
+// vLLM call the context length; clients that know it read it.
+type modelView struct {
+	ID          string `json:"id"`
+	Object      string `json:"object"`
+	Created     int64  `json:"created"`
+	OwnedBy     string `json:"owned_by"`
+	Root        string `json:"root,omitempty"`
+	MaxModelLen int    `json:"max_model_len,omitempty"`
+}
+
+// infoBound is how long a route waits for an engine's account of itself.
+const infoBound = 2 * time.Second
+
+// list returns the models and their aliases. An engine that does not answer is
+// listed by its configured name.
+func (s *Server) list(ctx context.Context) []modelView {
+	ctx, cancel := context.WithTimeout(ctx, infoBound)
+	defer cancel()
+	var all []modelView
+	byName := map[string]modelView{}
+	for _, p := range s.Pools {
+		v := modelView{Object: "model", OwnedBy: "oneslot", Created: s.Started.Unix()}
+		for _, e := range p.Engines {
+			if info, err := e.Info(ctx); err == nil && info.ContextLength > 0 && (v.MaxModelLen == 0 || info.ContextLength < v.MaxModelLen) {
+				v.MaxModelLen = info.ContextLength
+			}
+		}
+		v.ID = p.model()
+		byName[v.ID] = v
+		all = append(all, v)
+	}
+	var aliases []modelView
+	for alias, name := range s.cfg.Aliases {
+		if v, ok := byName[name]; ok {
+			v.ID, v.Root = alias, name
+			aliases = append(aliases, v)
+		}
+	}
+	slices.SortFunc(aliases, func(a, b modelView) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return append(all, aliases...)
+}
+
+func (s *Server) models(c echo.Context) error {
+	return c.JSON(http.StatusOK, map[string]any{"object": "list", "data": s.list(c.Request().Context())})
+}
+
+func (s *Server) model(c echo.Context) error {
+	for _, v := range s.list(c.Request().Context()) {
+		if v.ID == c.Param("*") {
+			return c.JSON(http.StatusOK, v)
+		}
+	}
+	return &openai.Problem{Status: http.StatusNotFound, Type: "invalid_request_error", Code: "model_not_found", Param: "model", Message: "The model " + cut(c.Param("*"), maxLabel) + " does not exist here. GET /v1/models lists the names."}
+}
+
+// health says that the process lives.
+func (s *Server) health(c echo.Context) error {
+	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// ready says whether a request would be served now: the line answers, and at
+// least one engine of each pool does.
+func (s *Server) ready(c echo.Context) error {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), infoBound)
+	defer cancel()
+	state := map[string]string{"status": "ready", "queue": "ok", "engine": "ok"}
+	if s.draining.Load() {
+		state["status"], state["queue"] = "not ready", "draining"
+	}
+	for _, p := range s.Pools {
+		if _, err := p.Queue.Snapshot(ctx); err != nil {
+			state["status"], state["queue"] = "not ready", "down"
+		}
+		if err := anyReady(ctx, p.Engines); err != nil {
+			state["status"], state["engine"] = "not ready", "down"
+		}
+	}
+	status := http.StatusOK
+	if state["status"] != "ready" {
+		status = http.StatusServiceUnavailable
+		c.Response().Header().Set("Retry-After", "5")
+	}
+	return c.JSON(status, state)
+}
+
+// anyReady asks the engines in turn until one answers.
+func anyReady(ctx context.Context, engines []*engine.Engine) error {
+	err := proxy.ErrUnreachable
+	for _, e := range engines {
+		if err = e.Ready(ctx); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (s *Server) metrics(c echo.Context) error {
+	s.Metrics.ServeHTTP(c.Response(), c.Request())
+	return nil
+}
+
+// usage shows what one request used. Callers see their own.
+func (s *Server) usage(c echo.Context) error {
+	id, err := requestID(c)
+	if err != nil {
+		return err
+	}
+	row, err := s.Ledger.Get(c.Request().Context(), id)
+	who := callerOf(c)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound), err == nil && !who.admin && row.Key != who.name:
+		return unknownRequest()
+	case err != nil:
+		return err
+	}
+	return c.JSON(http.StatusOK, row)
+}

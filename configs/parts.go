@@ -1,0 +1,74 @@
+package configs
+
+import (
+	"path/filepath"
+	"time"
+
+	"oneslot/api"
+	"oneslot/ledger"
+	"oneslot/proxy"
+	"oneslot/proxy/downstream"
+	"oneslot/proxy/engine"
+	"oneslot/queue"
+)
+
+// config is the engine's part.
+func (e Engine) config(c *Config) engine.Config {
+	return engine.Config{
+		Name: e.Name, URL: e.URL, Model: e.Model, Dialect: e.Dialect, APIKey: e.APIKey,
+		SoleClient: e.SoleClient == nil || *e.SoleClient, Headers: time.Duration(c.Limits.EngineHeaders),
+	}
+}
+
+// EngineConfigs returns the parts of the engines, in order.
+func (c *Config) EngineConfigs() []engine.Config {
+	out := make([]engine.Config, len(c.Engines))
+	for i, e := range c.Engines {
+		out[i] = e.config(c)
+	}
+	return out
+}
+
+// QueueConfig returns the part of a line with the given slots.
+func (c *Config) QueueConfig(slots []string) queue.Config {
+	q := c.Queue
+	return queue.Config{
+		Slots: slots, MaxWaiting: q.MaxWaiting, MaxWaitingPerKey: q.MaxWaitingPerKey, MaxWait: time.Duration(q.MaxWait),
+		Lease: time.Duration(q.Lease), AbortBound: time.Duration(q.AbortBound), PoisonGrace: time.Duration(q.PoisonGrace),
+	}
+}
+
+// ProxyConfig returns the part of the proxy.
+func (c *Config) ProxyConfig() proxy.Config {
+	return proxy.Config{
+		MaxEvent: int(c.Limits.Event), FirstToken: time.Duration(c.Limits.FirstToken), Idle: time.Duration(c.Limits.EngineIdle),
+		AbortBound: time.Duration(c.Queue.AbortBound), Drain: c.Queue.OnDisconnect == "drain",
+	}
+}
+
+// LedgerConfig returns the part of the ledger.
+func (c *Config) LedgerConfig() ledger.Config {
+	return ledger.Config{Dir: c.Data, Retention: time.Duration(c.Usage.Retention), MaxRows: c.Usage.MaxRows}
+}
+
+// APIConfig returns the part of the edge. The keys have been checked by Load.
+func (c *Config) APIConfig() api.Config {
+	keys, _ := c.APIKeys()
+	return api.Config{
+		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
+		MetricsPublic: c.Telemetry.MetricsPublic || len(keys) == 0, Field: c.Reasoning.Field, Sources: c.Usage.Sources,
+		Client: downstream.Config{
+			CommitAfter: time.Duration(c.Queue.CommitAfter), Heartbeat: time.Duration(c.Queue.Heartbeat), Beat: c.Queue.HeartbeatMode,
+			WriteTimeout: time.Duration(c.Limits.WriteTimeout),
+		},
+	}
+}
+
+// TokenizerPath returns where an engine's tokenizer.json is; empty means that
+// the engine itself tokenizes. A folder means the file of that name in it.
+func (e Engine) TokenizerPath() string {
+	if e.Tokenizer == "" || filepath.Ext(e.Tokenizer) == ".json" {
+		return e.Tokenizer
+	}
+	return filepath.Join(e.Tokenizer, "tokenizer.json")
+}
