@@ -7,6 +7,8 @@ type mark struct {
 	// text says that the event which told total also brought text, so that off
 	// is where its last token ends.
 	text bool
+	// answer says that the engine had changed to the answer by then.
+	answer bool
 }
 
 // marks are the running totals in the order they came, both fields rising.
@@ -35,13 +37,18 @@ func (m *marks) add(next mark, boundary int) {
 	switch n := len(m.list); {
 	case boundary < 0 && n == keptMarks:
 		m.list = append(m.list[:0], m.list[n/2:]...)
-	case boundary >= 0 && n >= 2 && m.list[n-2].off > boundary:
+	case boundary >= 0 && n >= 2 && m.list[n-2].after(boundary):
 		m.list = m.list[:n-1]
 	}
 	if m.list == nil {
 		m.list = make([]mark, 0, keptMarks)
 	}
 	m.list = append(m.list, next)
+}
+
+// after reports whether m lies behind the boundary for sure.
+func (m mark) after(boundary int) bool {
+	return m.answer || m.off > boundary || m.off == boundary && !m.text
 }
 
 // last is the newest running total; without one it is the zero mark.
@@ -60,6 +67,20 @@ type bracket struct {
 	known             bool
 	// exact says that low.total is the count up to the boundary.
 	exact bool
+}
+
+// aroundSwitch looks up the totals around the change of channels. They are
+// never exact: the close marker is in neither channel.
+func (m *marks) aroundSwitch() bracket {
+	var b bracket
+	for _, next := range m.list {
+		if next.answer {
+			b.high, b.known = next, true
+			break
+		}
+		b.before, b.low = b.low, next
+	}
+	return b
 }
 
 // around looks up the totals around the byte offset boundary.

@@ -20,6 +20,10 @@ type Config struct {
 	// OpenerGenerated says that the model writes Open itself, so that it is a
 	// part of the completion. Zero means the prompt ends with it.
 	OpenerGenerated bool
+	// EngineOmits is the number of marker tokens that the engine's own thinking
+	// figure leaves out: vLLM counts the text between the markers. Zero means
+	// that it includes them, as SGLang's does.
+	EngineOmits int
 	// CacheOff says that the engine's prefix cache is known to be off. Zero
 	// means unknown or on.
 	CacheOff bool

@@ -45,7 +45,7 @@ func (m *Meter) Report(ctx context.Context) Report {
 func (m *Meter) reportSplit(ctx context.Context, r *Report) {
 	var thinking, answer, completion Count
 	for i := range m.runs {
-		s := splitter{run: &m.runs[i], counter: m.cfg.Counter, cut: i < len(m.runs)-1}
+		s := splitter{run: &m.runs[i], counter: m.cfg.Counter, omits: m.cfg.EngineOmits, cut: i < len(m.runs)-1}
 		t, a := s.divide(ctx)
 		all := s.total
 		if s.cut {
@@ -53,13 +53,15 @@ func (m *Meter) reportSplit(ctx context.Context, r *Report) {
 		} else if !all.Known() {
 			all = plus(t, a)
 		}
+		r.Residue += s.residue
 		if i == 0 {
 			thinking, answer, completion = t, a, all
-			r.Residue = s.residue
 			continue
 		}
-		thinking, answer, completion = plus(thinking, t), plus(answer, a), plus(completion, all)
-		r.Residue += s.residue
+		if t.Known() { // else the run said nothing, and it was to be all answer
+			thinking = plus(thinking, t)
+		}
+		answer, completion = plus(answer, a), plus(completion, all)
 	}
 	r.Tokens.Thinking, r.Tokens.Answer, r.Tokens.Completion = thinking, answer, completion
 }

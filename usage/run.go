@@ -114,7 +114,7 @@ func (r *run) addTotals(newer *Totals, wrote bool) {
 	r.totals.replace(&t)
 	if t.Completion.Known {
 		r.stale = false
-		r.marks.add(mark{off: r.text.size, total: t.Completion.N, text: wrote}, r.boundary)
+		r.marks.add(mark{off: r.text.size, total: t.Completion.N, text: wrote, answer: r.bySwitch}, r.boundary)
 	}
 }
 

@@ -6,6 +6,7 @@ import "context"
 type splitter struct {
 	*run
 	counter  Counter
+	omits    int // marker tokens missing in the engine's thinking figure
 	total    Count
 	boundary int
 	// residue is the engine's total less the own count, where both were taken.
@@ -102,13 +103,13 @@ func (s *splitter) thinking(ctx context.Context) Count {
 // the one that ends the close marker, or, if the engine has split the text,
 // the first one of the answer.
 func (s *splitter) fromTotals() (exact Count, b bracket) {
-	b = s.marks.around(s.boundary)
-	if s.late.size > 0 {
+	switch {
+	case s.late.size > 0:
 		return Count{}, bracket{high: s.marks.last(), known: len(s.marks.list) > 0}
-	}
-	if s.bySwitch && b.exact {
-		// Markers of unknown text take no room, so this is no edge.
-		b.exact = false
+	case s.bySwitch:
+		b = s.marks.aroundSwitch()
+	default:
+		b = s.marks.around(s.boundary)
 	}
 	switch {
 	case b.exact:
@@ -180,6 +181,9 @@ func (s *splitter) reconcile(ctx context.Context, thinking Count) Count {
 // continued message whole, or count nothing at all.
 func (s *splitter) fromEngine(b bracket) (Count, bool) {
 	t := s.totals.Thinking
+	if t.N > 0 {
+		t.N += s.omits
+	}
 	low, high := b.low.total, s.total.N
 	if b.known {
 		high = min(high, b.high.total)
