@@ -3,11 +3,19 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"regexp"
 	"strings"
 
 	"github.com/tidwall/gjson"
+)
+
+// The statuses that have a meaning here, of RFC 9110.
+const (
+	badRequest    = 400
+	tooMany       = 429
+	internalError = 500
+	badGateway    = 502
+	unavailable   = 503
 )
 
 // A Problem is an error in the shape OpenAI's clients read: an HTTP status and
@@ -53,7 +61,7 @@ func appendNullable(b []byte, s string) []byte {
 
 // Invalid returns the 400 for a request field that cannot be taken.
 func Invalid(param, code, format string, args ...any) *Problem {
-	return &Problem{Status: http.StatusBadRequest, Type: "invalid_request_error", Code: code, Param: param, Message: fmt.Sprintf(format, args...)}
+	return &Problem{Status: badRequest, Type: "invalid_request_error", Code: code, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
 // maxEngineText bounds how much of an engine's own words is passed on, in bytes.
@@ -76,12 +84,12 @@ func EngineProblem(status int, body string) *Problem {
 	p.Param = stringOf(e.Get("param"))
 	p.Code = engineCode(e.Get("code"), p.Message)
 	switch {
-	case status == http.StatusTooManyRequests:
+	case status == tooMany:
 		p.Type = "rate_limit_error"
-	case status == http.StatusServiceUnavailable:
+	case status == unavailable:
 		p.Type, p.Code, p.Message = "service_unavailable_error", "engine_unavailable", "The engine is busy or not ready. Try again later."
-	case status >= http.StatusInternalServerError, status < http.StatusBadRequest:
-		p.Status, p.Type, p.Code, p.Message = http.StatusBadGateway, "server_error", "upstream_error", "The engine failed on this request. Its own log says why."
+	case status >= internalError, status < badRequest:
+		p.Status, p.Type, p.Code, p.Message = badGateway, "server_error", "upstream_error", "The engine failed on this request. Its own log says why."
 	case p.Message == "":
 		p.Message = fmt.Sprintf("The engine refused the request with status %d and no text.", status)
 	}

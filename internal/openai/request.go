@@ -128,11 +128,8 @@ func (f *fields) request(body []byte) (*Request, error) {
 		return nil, Invalid("model", "missing_required_parameter", "You must provide a model parameter. GET /v1/models lists the names.")
 	}
 	r.Model = *f.Model
-	if f.N != nil && *f.N > 1 {
-		return nil, Invalid("n", "unsupported_value", "'n' is %d, but this engine answers one request at a time: send n requests instead.", *f.N)
-	}
-	if f.N != nil && *f.N < 1 {
-		return nil, Invalid("n", "invalid_value", "'n' must be 1.")
+	if f.N != nil && *f.N != 1 {
+		return nil, Invalid("n", "unsupported_value", "'n' is %d, but the engine gives one answer at a time: it must be 1.", *f.N)
 	}
 	if o := f.Options; o != nil {
 		r.IncludeUsage, r.IncludeSources, r.ContinuousUsage = isTrue(o.Usage), isTrue(o.Sources), isTrue(o.Continuous)
@@ -153,7 +150,8 @@ func (f *fields) request(body []byte) (*Request, error) {
 	return r, nil
 }
 
-func isTrue(b *bool) bool  { return b != nil && *b }
+func isTrue(b *bool) bool { return b != nil && *b }
+
 func isSet(s *string) bool { return s != nil && *s != "" }
 
 // messages checks the list lightly (the engine knows its own rules) and finds

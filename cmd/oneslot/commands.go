@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"oneslot/configs"
+	"oneslot/internal/tokenizer"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// version is set by the build.
+var version = "dev"
+
+func rootCommand(w *world) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "oneslot",
+		Short:         "Share an LLM engine that answers one request at a time",
+		Long:          "oneslot is an OpenAI-compatible reverse proxy in front of an LLM engine that\nanswers one request at a time: it queues, keeps waiting clients informed,\nsplits thinking from the answer, and counts tokens.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%w: there is no command %q; `oneslot help` lists them", errUsage, args[0])
+			}
+			return nil
+		},
+		Run: func(c *cobra.Command, _ []string) { _ = c.Help() },
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w: %w; `%s --help` lists the flags", errUsage, err, c.CommandPath())
+	})
+	root.AddCommand(serveCommand(w), simCommand(w), configCommand(w), healthCommand(w), versionCommand())
+	return root
+}
+
+// noArgs refuses arguments where none belong.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%w: %s takes no argument, got %q", errUsage, c.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// settingFlags are the settings that have a flag, with what they mean.
+func settingFlags(f *pflag.FlagSet) {
+	f.String("config", "", "file with settings; see configs/oneslot.example.yaml (or ONESLOT_CONFIG)")
+	f.String("listen", "", "address to answer on (default 127.0.0.1:8080)")
+	f.String("engine", "", "base URL of the engine, such as http://127.0.0.1:30000")
+	f.String("model", "", "name under which clients ask for the engine's model (default: the engine's own)")
+	f.String("format", "", "how the model writes thinking (default ripple)")
+	f.String("tokenizer", "", "path of the model's tokenizer.json (default: the engine counts)")
+	f.String("redis", "", "keep the line in Redis: redis://[:PASSWORD@]HOST:PORT[/DB]; several, parted by commas")
+	f.String("data", "", "folder of the ledger (default ./data)")
+	f.String("log", "", "debug, info, warn or error (default info)")
+	f.Bool("insecure-no-auth", false, "listen on other than loopback addresses without API keys")
+	f.Bool("accept-any-model", false, "serve unknown model names too")
+}
+
+// settings reads the configuration that a command's flags point at.
+func settings(c *cobra.Command, w *world) (configs.Config, error) {
+	src := configs.Sources{Environ: w.environ, Flags: map[string]any{}}
+	for _, pair := range w.environ {
+		if file, ok := strings.CutPrefix(pair, "ONESLOT_CONFIG="); ok {
+			src.File = file
+		}
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "config":
+			src.File = f.Value.String()
+		case "log":
+			src.Flags["telemetry.log"] = f.Value.String()
+		default:
+			src.Flags[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String()
+		}
+	})
+	return configs.Load(src)
+}
+
+func configCommand(w *world) *cobra.Command {
+	parent := &cobra.Command{Use: "config", Short: "Work with the settings", Args: noArgs, Run: func(c *cobra.Command, _ []string) { _ = c.Help() }}
+	check := &cobra.Command{
+		Use: "check", Short: "Report every fault of the settings", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := settings(c, w)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "The settings are good: %d engine(s), listening on %s.\n", len(cfg.Engines), cfg.Listen)
+			return nil
+		},
+	}
+	settingFlags(check.Flags())
+	example := &cobra.Command{
+		Use: "example", Short: "Print the commented example file", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := c.OutOrStdout().Write(configs.Example())
+			return err
+		},
+	}
+	parent.AddCommand(check, example)
+	return parent
+}
+
+// healthCommand is for container engines, which have no HTTP client of their own.
+func healthCommand(w *world) *cobra.Command {
+	c := &cobra.Command{
+		Use: "healthcheck", Short: "Ask a running proxy whether it lives", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			base, _ := c.Flags().GetString("url")
+			if base == "" {
+				base = "http://" + reachable(listenOf(w.environ))
+			}
+			return health(c.Context(), strings.TrimSuffix(base, "/")+"/healthz")
+		},
+	}
+	c.Flags().String("url", "", "base URL of the proxy (default: ONESLOT_LISTEN, else 127.0.0.1:8080)")
+	return c
+}
+
+func listenOf(environ []string) string {
+	address := configs.Default().Listen
+	for _, pair := range environ {
+		if v, ok := strings.CutPrefix(pair, "ONESLOT_LISTEN="); ok {
+			address = v
+		}
+	}
+	return address
+}
+
+func health(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("%w: --url: %w", errUsage, err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("no proxy answers at %s: %w", url, errors.Unwrap(err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %d", url, resp.StatusCode)
+	}
+	return nil
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version and how it was built", Args: noArgs,
+		Run: func(c *cobra.Command, _ []string) {
+			counts := "through the engine"
+			if tokenizer.Available {
+				counts = "natively (tokenizer.json) or through the engine"
+			}
+			fmt.Fprintf(c.OutOrStdout(), "oneslot %s %s %s/%s, counts tokens %s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH, counts)
+		},
+	}
+}
+
+// versionText is the version set by the build, else what Go knows of it.
+func versionText() string {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "dev" && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return version
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"oneslot/api"
+	"oneslot/api/metrics"
+	"oneslot/configs"
+	"oneslot/internal/tokenizer"
+	"oneslot/proxy"
+	"oneslot/proxy/engine"
+	"oneslot/queue"
+	"oneslot/usage"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+)
+
+// targets makes the engines and what reads their output.
+func (p *program) targets(w *world) ([]proxy.Target, error) {
+	formats, err := p.cfg.FormatRows()
+	if err != nil {
+		return nil, err
+	}
+	var targets []proxy.Target
+	for i, cfg := range p.cfg.EngineConfigs() {
+		cfg.Dial = w.dial
+		e, err := engine.New(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("engines[%d]: %w", i, err)
+		}
+		p.engines = append(p.engines, e)
+		counter, err := p.counter(p.cfg.Engines[i].TokenizerPath())
+		if err != nil {
+			return nil, fmt.Errorf("engines[%d].tokenizer: %w", i, err)
+		}
+		targets = append(targets, proxy.Target{Engine: e, Format: formats[p.cfg.Engines[i].Format], Counter: counter})
+	}
+	return targets, nil
+}
+
+// counter loads a tokenizer. A build that has none says so once and counts
+// through the engine.
+func (p *program) counter(path string) (usage.Counter, error) {
+	if path == "" {
+		return nil, nil
+	}
+	t, err := tokenizer.New(path)
+	if errors.Is(err, tokenizer.ErrNotBuilt) {
+		p.log.Warn("this build has no tokenizer of its own, so tokens are counted through the engine; build with `make build` and cargo installed to count with tokenizer.json")
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, t.Close)
+	return t, nil
+}
+
+// lines makes one line for each model, with the slots of its engines.
+func (p *program) lines(ctx context.Context, runner *proxy.Proxy) error {
+	byModel := map[string]*api.Pool{}
+	for i, e := range p.engines {
+		name := p.cfg.Engines[i].Model
+		if byModel[name] == nil {
+			byModel[name] = &api.Pool{}
+			p.pools = append(p.pools, byModel[name])
+		}
+		byModel[name].Engines = append(byModel[name].Engines, e)
+	}
+	for _, pool := range p.pools {
+		var slots []string
+		for _, e := range pool.Engines {
+			slots = append(slots, e.Name())
+		}
+		cfg := p.cfg.QueueConfig(slots)
+		cfg.Name = lineName(p.modelOf(slots[0]))
+		store, err := p.store(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		if pool.Queue, err = queue.New(store, settler{runner}, cfg); err != nil {
+			return err
+		}
+		q := pool.Queue
+		p.closers = append(p.closers, func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), lastMoment)
+			defer cancel()
+			return q.Close(ctx)
+		})
+	}
+	return nil
+}
+
+// modelOf is the configured model of the engine with that name.
+func (p *program) modelOf(name string) string {
+	for _, e := range p.cfg.Engines {
+		if e.Name == name {
+			return e.Model
+		}
+	}
+	return ""
+}
+
+// settler tells the queue of engines in the queue's words.
+type settler struct{ proxy *proxy.Proxy }
+
+// Settle is proxy.Settle.
+func (s settler) Settle(ctx context.Context, slot string) error {
+	err := s.proxy.Settle(ctx, slot)
+	if errors.Is(err, engine.ErrUnreachable) {
+		return fmt.Errorf("%w: %w", queue.ErrDown, err)
+	}
+	return err
+}
+
+// edge makes the HTTP side.
+func (p *program) edge(runner *proxy.Proxy) (*api.Server, error) {
+	var lines []metrics.Line
+	for _, pool := range p.pools {
+		lines = append(lines, pool.Queue)
+	}
+	return api.New(api.Deps{
+		Pools: p.pools, Proxy: runner, Ledger: p.ledger, Metrics: metrics.New(lines...), Log: p.log.WithOptions(zap.WithCaller(false)), Started: time.Now(),
+	}, p.cfg.APIConfig())
+}
+
+// store makes what keeps a line: this process, or a Redis that must answer now,
+// since a proxy that cannot join its line would refuse everybody.
+func (p *program) store(ctx context.Context, cfg queue.Config) (queue.Store, error) {
+	if len(p.cfg.Redis) == 0 {
+		return queue.NewMemory(cfg)
+	}
+	options, err := queue.ParseRedis(p.cfg.Redis...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: redis: %w", configs.ErrConfig, err)
+	}
+	client := redis.NewUniversalClient(options)
+	p.closers = append(p.closers, client.Close)
+	ctx, cancel := context.WithTimeout(ctx, lastMoment)
+	defer cancel()
+	if err := client.Ping(ctx).Err(); err != nil {
+		return nil, fmt.Errorf("Redis at %s does not answer: %w. Start it, or correct --redis", strings.Join(options.Addrs, ", "), err)
+	}
+	return queue.NewRedis(client, cfg)
+}
+
+// lineName makes a model's name fit for a line in Redis.
+func lineName(model string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("{}:; \t\r\n", r) {
+			return '-'
+		}
+		return r
+	}, model)
+}

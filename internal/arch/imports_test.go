@@ -1,0 +1,129 @@
+package arch
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport lists, for each package, the packages of this module that it may
+// import, in the order in which a request meets them. A trailing "/..." stands
+// for a package and those below it, which are its own business.
+var mayImport = map[string][]string{
+	"cmd/oneslot":        {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "reasoning", "usage", "ledger", "internal/tokenizer", "internal/simengine/..."},
+	"configs":            {"api", "queue", "proxy", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
+	"api":                {"api/metrics", "queue", "proxy", "proxy/downstream", "proxy/engine", "usage", "ledger", "internal/openai"},
+	"api/metrics":        {"queue", "ledger"},
+	"queue":              {"queue/line"},
+	"queue/line":         {},
+	"proxy":              {"proxy/downstream", "proxy/engine", "proxy/split", "reasoning", "usage", "internal/openai"},
+	"proxy/downstream":   {"internal/openai"},
+	"proxy/engine":       {"internal/openai"},
+	"proxy/split":        {"reasoning", "internal/openai"},
+	"reasoning":          {},
+	"usage":              {"reasoning", "internal/openai"},
+	"ledger":             {"usage"},
+	"internal/openai":    {},
+	"internal/tokenizer": {},
+	"internal/simengine": {"internal/simengine/..."},
+	"internal/arch":      {},
+}
+
+// pure packages keep away from the world, so that they can be tested by calling
+// them and held to an oracle.
+var pure = []string{"reasoning", "proxy/split", "usage", "internal/openai", "queue/line"}
+
+// world is what a pure package may not import.
+var world = []string{"io/fs", "log", "log/slog", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "testing/synctest"}
+
+// fences say where a third party may be imported, and why only there.
+var fences = []struct {
+	module string
+	in     []string
+	why    string
+}{
+	{"github.com/labstack/echo/", []string{"api"}, "the router is kept at the edge, so that another one is a day's work"},
+	{"github.com/redis/go-redis/", []string{"queue", "cmd/oneslot"}, "only the line knows Redis"},
+	{"github.com/tmaxmax/go-sse", []string{"proxy", "proxy/downstream"}, "only the stream's two ends know its framing"},
+	{"go.uber.org/zap", []string{"api", "cmd/oneslot"}, "inner packages return facts; the edge logs them"},
+	{"modernc.org/sqlite", []string{"ledger"}, "only the ledger knows its file"},
+	{"github.com/daulet/tokenizers", []string{"internal/tokenizer"}, "it needs a native library, everything else builds without"},
+	{"github.com/spf13/", []string{"cmd/oneslot"}, "the command line is cmd's"},
+	{"github.com/knadh/koanf/", []string{"configs"}, "settings are read in one place"},
+	{"github.com/prometheus/", []string{"api/metrics"}, "metrics have one home"},
+}
+
+func TestImports(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range code(tree(t)) {
+		rule, ok := ruleOf(s.pkg)
+		if !ok {
+			t.Errorf("%s: package has no line in mayImport", s.path)
+			continue
+		}
+		seen[rule] = true
+		for _, path := range imports(s) {
+			inner, ours := strings.CutPrefix(path, module+"/")
+			if ours && !allowed(mayImport[rule], inner) && !within(rule, s.pkg, inner) {
+				t.Errorf("%s imports %s, which %s may not", s.path, path, rule)
+			}
+			if path == "C" && s.pkg != "internal/tokenizer" {
+				t.Errorf("%s imports C: only internal/tokenizer may", s.path)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(mayImport)) {
+		if !seen[name] {
+			t.Errorf("mayImport has a line for %s, which is not there", name)
+		}
+	}
+}
+
+// ruleOf finds the line for a package: its own, or that of the package above it
+// which may import what lies below.
+func ruleOf(pkg string) (string, bool) {
+	if _, ok := mayImport[pkg]; ok {
+		return pkg, true
+	}
+	for name, list := range mayImport {
+		if strings.HasPrefix(pkg, name+"/") && slices.Contains(list, name+"/...") {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+func allowed(list []string, pkg string) bool {
+	return slices.ContainsFunc(list, func(rule string) bool {
+		family, ok := strings.CutSuffix(rule, "/...")
+		return pkg == rule || ok && (pkg == family || strings.HasPrefix(pkg, family+"/"))
+	})
+}
+
+// within reports whether a package below rule imports one of the same family.
+func within(rule, from, to string) bool {
+	return from != rule && (to == rule || strings.HasPrefix(to, rule+"/"))
+}
+
+func TestPurePackages(t *testing.T) {
+	for _, s := range code(tree(t)) {
+		for _, path := range imports(s) {
+			if slices.Contains(pure, s.pkg) && (slices.Contains(world, path) || strings.HasPrefix(path, "net/")) {
+				t.Errorf("%s imports %s: %s is pure", s.path, path, s.pkg)
+			}
+		}
+	}
+}
+
+func TestFences(t *testing.T) {
+	for _, s := range code(tree(t)) {
+		for _, path := range imports(s) {
+			for _, f := range fences {
+				if strings.HasPrefix(path, f.module) && !slices.Contains(f.in, s.pkg) {
+					t.Errorf("%s imports %s: %s", s.path, path, f.why)
+				}
+			}
+		}
+	}
+}
