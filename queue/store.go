@@ -2,8 +2,16 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"oneslot/queue/line"
 )
@@ -69,4 +77,80 @@ func (m *memory) place(id string) (position, of int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.line.Position(id), m.line.Len()
+}
+
+// NewRedis returns a store that all processes with the same Redis and Config.Name
+// share. The client needs ContextTimeoutEnabled, or its calls could not be
+// bounded; ParseRedis sees to it. The caller closes the client after the Queue.
+func NewRedis(client redis.UniversalClient, cfg Config) (Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	bounded := true
+	switch c := client.(type) {
+	case *redis.Client:
+		bounded = c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		bounded = c.Options().ContextTimeoutEnabled
+	case *redis.Ring:
+		return nil, errors.New("queue: a ring of Redis servers cannot hold one line; name one server, a cluster or sentinels")
+	}
+	if !bounded {
+		return nil, errors.New("queue: the Redis client lacks ContextTimeoutEnabled; make its options by ParseRedis")
+	}
+	return newRedisStore(client, cfg)
+}
+
+// ParseRedis makes the options of a Redis client from addresses as they stand in
+// the configuration: redis://user:password@host:port/db or rediss:// for TLS.
+// Several, as a list or separated by commas, are the nodes of a cluster, or with
+// the query parameter sentinel=NAME the sentinels that watch the master NAME;
+// cluster=true makes a cluster of one address. User, password, database, TLS and
+// other parameters are those of the first address. Errors do not show the
+// addresses, which may hold a password.
+func ParseRedis(addresses ...string) (*redis.UniversalOptions, error) {
+	all := &redis.UniversalOptions{}
+	for i, address := range strings.Split(strings.Join(addresses, ","), ",") {
+		u, err := url.Parse(strings.TrimSpace(address))
+		if err != nil || u.Host == "" || (u.Scheme != "redis" && u.Scheme != "rediss") {
+			return nil, fmt.Errorf("queue: Redis address %d is not of the form redis://[user:password@]host[:port][/db] or rediss://…", i+1)
+		}
+		query := u.Query()
+		master, cluster := query.Get("sentinel"), query.Get("cluster")
+		query.Del("sentinel")
+		query.Del("cluster")
+		u.RawQuery = query.Encode()
+		one, err := redis.ParseURL(u.String())
+		if err != nil {
+			return nil, fmt.Errorf("queue: Redis address %d: %w", i+1, err)
+		}
+		if i == 0 {
+			all = first(one, master)
+			all.IsClusterMode, _ = strconv.ParseBool(cluster)
+		}
+		all.Addrs = append(all.Addrs, one.Addr)
+	}
+	return all, nil
+}
+
+// first is the options of all addresses, taken from the first one. Calls are
+// short and repeated by the queue itself, so the client is to fail soon.
+func first(one *redis.Options, master string) *redis.UniversalOptions {
+	all := &redis.UniversalOptions{
+		MasterName: master,
+		Username:   one.Username, Password: one.Password, DB: one.DB, TLSConfig: one.TLSConfig,
+		Protocol: one.Protocol, ClientName: one.ClientName,
+		PoolSize: one.PoolSize, MinIdleConns: one.MinIdleConns, MaxActiveConns: one.MaxActiveConns,
+		PoolTimeout: one.PoolTimeout, ConnMaxIdleTime: one.ConnMaxIdleTime, ConnMaxLifetime: one.ConnMaxLifetime,
+		DialTimeout: one.DialTimeout, ReadTimeout: one.ReadTimeout, WriteTimeout: one.WriteTimeout,
+		MaxRetries:               one.MaxRetries,
+		ContextTimeoutEnabled:    true,
+		DialerRetries:            1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	set(&all.DialTimeout, time.Second)
+	set(&all.ReadTimeout, 2*time.Second)
+	set(&all.WriteTimeout, 2*time.Second)
+	set(&all.MaxRetries, 1)
+	return all
 }

@@ -192,7 +192,7 @@ func (l *Line) admit(key string) Verdict {
 	if len(l.waiting) >= l.rules.MaxWaiting {
 		return Full
 	}
-	if key != "" && l.byKey[key] >= l.rules.MaxWaitingPerKey {
+	if l.byKey[key] >= l.rules.MaxWaitingPerKey {
 		return KeyLimit
 	}
 	return Done

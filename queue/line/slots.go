@@ -64,6 +64,7 @@ func (l *Line) renew(r Renew) {
 	l.out.Known = l.owners[l.by.Owner] != nil
 	l.owner().until = l.deadline()
 	for _, h := range r.Holds {
+		h.Owner = l.by.Owner
 		if l.held(h.Slot, h.Fence) == nil && !l.restore(h) {
 			l.out.Lost = append(l.out.Lost, h)
 		}
@@ -77,7 +78,6 @@ func (l *Line) restore(h Grant) bool {
 	if s == nil || s.State != Idle || h.Fence <= s.Fence {
 		return false
 	}
-	h.Owner = l.by.Owner
 	s.Grant, s.Clean, s.Since = h, false, l.now
 	l.fence = max(l.fence, h.Fence)
 	return true

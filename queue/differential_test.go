@@ -1,0 +1,226 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strconv"
+	"testing"
+	"time"
+
+	"oneslot/queue/line"
+)
+
+// TestTwoStores drives the pure policy and the scripts with the same random steps
+// and demands the same replies: order, positions, grants, fences, outcomes.
+// ONESLOT_SCHEDULES sets how many schedules are run.
+func TestTwoStores(t *testing.T) {
+	n := 150
+	if text := os.Getenv("ONESLOT_SCHEDULES"); text != "" {
+		n, _ = strconv.Atoi(text)
+	}
+	client := startRedis(t).client(t)
+	for seed := range n {
+		cfg := randomConfig(seed)
+		store, err := newRedisStore(client, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := diverge(store, cfg, seed); diff != "" {
+			t.Fatalf("seed %d, %+v: %s", seed, cfg.rules(cfg.Lease), diff)
+		}
+	}
+}
+
+func randomConfig(seed int) Config {
+	r := rand.New(rand.NewPCG(uint64(seed), 1))
+	return Config{
+		Name:             fmt.Sprintf("seed%d", seed),
+		Slots:            []string{"a", "b c", "d"}[:1+r.IntN(3)],
+		MaxWaiting:       2 + r.IntN(8),
+		MaxWaitingPerKey: 1 + r.IntN(4),
+		PoisonGrace:      3 * time.Second,
+	}.WithDefaults()
+}
+
+// diverge runs one schedule and describes the first difference.
+func diverge(store *redisStore, cfg Config, seed int) string {
+	s := &schedule{
+		Rand:  rand.New(rand.NewPCG(uint64(seed), 2)),
+		cfg:   cfg,
+		now:   time.Unix(1_700_000_000, 0),
+		epoch: map[string]int64{},
+		ill:   seed%3 == 0,
+	}
+	store.clock = func() int64 { return s.now.UnixMicro() }
+	policy := line.New(cfg.rules(cfg.Lease))
+	for i := range 80 {
+		s.advance()
+		if s.IntN(40) == 0 { // Redis loses its data
+			if err := wipe(store); err != nil {
+				return err.Error()
+			}
+			policy = line.New(cfg.rules(cfg.Lease))
+		}
+		s.by = []string{"x-1", "y-2", "z-3"}[s.IntN(3)]
+		step := s.step()
+		by := line.Caller{Owner: s.by, Epoch: s.epoch[s.by]}
+		want := policy.Apply(s.now, by, step)
+		got, err := store.apply(context.Background(), by, step)
+		if err != nil {
+			return fmt.Sprintf("step %d: %s takes %T%+v: %v", i, by.Owner, step, step, err)
+		}
+		if !reflect.DeepEqual(want, got) {
+			return fmt.Sprintf("step %d: %s takes %T%+v\n go  %+v %+v\n lua %+v %+v", i, by.Owner, step, step, want, want.View, got, got.View)
+		}
+		s.learn(by, want)
+	}
+	return ""
+}
+
+func wipe(store *redisStore) error {
+	for _, key := range store.names {
+		if err := store.client.Eval(context.Background(), "return redis.call('DEL', KEYS[1])", []string{key}).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schedule makes up steps from what earlier ones have shown.
+type schedule struct {
+	*rand.Rand
+	cfg     Config
+	now     time.Time
+	last    time.Time // a moment at which a step was taken
+	epoch   map[string]int64
+	ill     bool   // engines are mostly out of order
+	by      string // who takes the next step
+	made    int
+	tickets []line.Ticket
+	grants  []line.Grant
+}
+
+// advance moves the time, now and then to the very end of a lease, of a grace or of
+// the quiet time.
+func (s *schedule) advance() {
+	switch s.IntN(20) {
+	case 0:
+		s.now = s.now.Add(time.Duration(s.IntN(20_000)) * time.Millisecond)
+	case 1, 2:
+		rules := s.cfg.rules(s.cfg.Lease)
+		end := s.last.Add([]time.Duration{rules.Lease, rules.PoisonGrace, rules.Quiet}[s.IntN(3)])
+		if end.After(s.now) {
+			s.now = end
+		}
+	case 3, 4, 5, 6:
+	default:
+		s.now = s.now.Add(time.Duration(s.IntN(2_000_000)) * time.Microsecond)
+	}
+	if s.IntN(3) == 0 {
+		s.last = s.now
+	}
+}
+
+func (s *schedule) learn(by line.Caller, r line.Reply) {
+	s.epoch[by.Owner] = r.Epoch
+	if r.Arrival != 0 {
+		s.tickets[len(s.tickets)-1].Arrival = r.Arrival
+	}
+	s.grants = append(s.grants, r.Grants...)
+}
+
+func (s *schedule) key() string { return []string{"", "k", "key with\nall sorts: -{}"}[s.IntN(3)] }
+
+func (s *schedule) id() string {
+	if len(s.tickets) == 0 || s.IntN(10) == 0 {
+		return id(s.IntN(100))
+	}
+	return s.tickets[max(0, len(s.tickets)-1-s.IntN(12))].ID
+}
+
+func (s *schedule) ids() []string {
+	ids := make([]string, 1+s.IntN(4))
+	for i := range ids {
+		ids[i] = s.id()
+	}
+	return ids
+}
+
+// grant is one that was made, mostly a late one and mostly the caller's, sometimes
+// one never made.
+func (s *schedule) grant() line.Grant {
+	if len(s.grants) == 0 {
+		return line.Grant{Slot: s.cfg.Slots[0], Fence: 7, State: line.Busy, ID: id(1)}
+	}
+	g := s.grants[max(0, len(s.grants)-1-s.IntN(4))]
+	if s.IntN(4) > 0 {
+		s.by = g.Owner
+	}
+	switch s.IntN(12) {
+	case 0:
+		g.Fence++
+	case 2:
+		g.Fence += int64(time.Hour / time.Microsecond) // of a store whose clock was ahead
+	case 1:
+		g.Slot = "nowhere"
+	}
+	return g
+}
+
+func (s *schedule) step() line.Step {
+	switch s.IntN(24) {
+	case 0, 1, 2, 3, 4, 5, 6:
+		j := line.Join{ID: id(s.made), Key: s.key(), Class: Class(s.IntN(3))}
+		s.made++
+		if s.IntN(12) == 0 {
+			j.ID = s.id()
+		}
+		s.tickets = append(s.tickets, line.Ticket{ID: j.ID, Key: j.Key, Class: j.Class})
+		return j
+	case 7, 8:
+		return line.Leave{IDs: s.ids()}
+	case 9, 10, 11, 12, 13:
+		g := s.grant()
+		if s.ill && s.IntN(4) > 0 {
+			return line.Mark{Slot: g.Slot, Fence: g.Fence, State: line.Poisoned + line.State(s.IntN(2))}
+		}
+		return line.Free{Slot: g.Slot, Fence: g.Fence, Clean: s.IntN(4) > 0}
+	case 14, 15:
+		g := s.grant()
+		return line.Mark{Slot: g.Slot, Fence: g.Fence, State: line.Aborting + line.State(s.IntN(3))}
+	case 16, 17, 18:
+		var r line.Renew
+		for range s.IntN(3) {
+			r.Holds = append(r.Holds, s.grant())
+		}
+		return r
+	case 19:
+		return s.rejoin()
+	case 20:
+		return line.Rank{IDs: s.ids()}
+	case 21:
+		return line.Tell{ID: s.id()}
+	case 22:
+		if s.IntN(3) > 0 {
+			return line.Pause{On: s.IntN(3) == 0}
+		}
+		return line.Quit{}
+	}
+	return line.Look{}
+}
+
+func (s *schedule) rejoin() line.Step {
+	var r line.Rejoin
+	for _, t := range s.tickets {
+		if t.Arrival != 0 && s.IntN(3) > 0 {
+			if s.IntN(20) == 0 {
+				t.Arrival += int64(time.Hour / time.Microsecond)
+			}
+			r.Tickets = append(r.Tickets, t)
+		}
+	}
+	return r
+}

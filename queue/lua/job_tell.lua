@@ -1,0 +1,13 @@
+-- job_tell: ask the owner of a job to cancel it.
+--
+-- ARGV[11] id
+-- returns  DONE, or STALE if nobody has it
+local id = ARGV[own]
+local job = lookup(id) or running(id)
+if job then
+  redis.call('PUBLISH', ARGV[9] .. job.owner, 'cancel ' .. id)
+else
+  out.verdict = STALE
+end
+settle()
+return reply()

@@ -1,0 +1,248 @@
+package queue
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"oneslot/queue/line"
+)
+
+// sources are the scripts: lua/line.lua, and one file a step to be put behind it.
+//
+//go:embed lua/*.lua
+var sources embed.FS
+
+// scripter is what the store asks of a Redis client.
+type scripter interface {
+	redis.Scripter
+	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
+}
+
+// redisStore is the policy on Redis. All its fields are set once.
+type redisStore struct {
+	client  scripter
+	cfg     Config
+	keys    keys
+	names   []string // of keys
+	common  []any    // ARGV[4] to ARGV[10]
+	scripts map[string]*redis.Script
+	clock   func() int64 // the time in tests; nil: the clock of Redis
+}
+
+func newRedisStore(client scripter, cfg Config) (*redisStore, error) {
+	cfg = cfg.WithDefaults()
+	r := &redisStore{client: client, cfg: cfg, keys: keys{cfg.Name}, scripts: map[string]*redis.Script{}}
+	r.names = r.keys.all()
+	rules := cfg.rules(cfg.Lease)
+	r.common = []any{
+		rules.MaxWaiting, rules.MaxWaitingPerKey,
+		rules.Lease.Microseconds(), rules.PoisonGrace.Microseconds(), rules.Quiet.Microseconds(),
+		r.keys.wake(""), strings.Join(rules.Slots, "\n"),
+	}
+	prelude, err := sources.ReadFile("lua/line.lua")
+	if err != nil {
+		return nil, err
+	}
+	files, err := sources.ReadDir("lua")
+	for _, file := range files {
+		if body, err := sources.ReadFile("lua/" + file.Name()); err == nil {
+			r.scripts[strings.TrimSuffix(file.Name(), ".lua")] = redis.NewScript(string(prelude) + string(body))
+		}
+	}
+	return r, err
+}
+
+func (r *redisStore) lease() time.Duration { return r.cfg.Lease }
+
+func (r *redisStore) apply(ctx context.Context, by line.Caller, s line.Step) (line.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	name, own := encode(s)
+	var now int64
+	if r.clock != nil {
+		now = r.clock()
+	}
+	args := append([]any{now, by.Owner, by.Epoch}, r.common...)
+	raw, err := r.scripts[name].Run(ctx, r.client, r.names, append(args, own...)...).Slice()
+	if err != nil {
+		return line.Reply{}, fmt.Errorf("%s: %w", name, err)
+	}
+	d := decoder{raw: raw}
+	reply := d.reply(s)
+	if d.bad {
+		return line.Reply{}, fmt.Errorf("%s: Redis answered %v", name, raw)
+	}
+	return reply, nil
+}
+
+// encode returns the script of a step and its own arguments.
+func encode(s line.Step) (script string, args []any) {
+	switch s := s.(type) {
+	case line.Join:
+		return "line_join", []any{s.ID, uint8(s.Class), s.Key}
+	case line.Rejoin:
+		for _, t := range s.Tickets {
+			args = append(args, t.ID, uint8(t.Class), t.Arrival, t.Key)
+		}
+		return "line_rejoin", args
+	case line.Leave:
+		return "line_leave", list(s.IDs)
+	case line.Rank:
+		return "line_rank", list(s.IDs)
+	case line.Look:
+		return "line_look", nil
+	case line.Pause:
+		return "line_pause", []any{s.On}
+	case line.Free:
+		return "slot_free", []any{s.Slot, s.Fence, s.Clean}
+	case line.Mark:
+		return "slot_mark", []any{s.Slot, s.Fence, uint8(s.State)}
+	case line.Renew:
+		for _, h := range s.Holds {
+			args = append(args, h.Slot, h.Fence, uint8(h.State), h.ID)
+		}
+		return "owner_renew", args
+	case line.Quit:
+		return "owner_quit", nil
+	case line.Tell:
+		return "job_tell", []any{s.ID}
+	}
+	panic(fmt.Sprintf("queue: no script for %T", s))
+}
+
+func list(ids []string) []any {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	return args
+}
+
+// decoder reads a reply from front to back. bad says that it was not as expected;
+// the values are of no use then.
+type decoder struct {
+	raw []any
+	bad bool
+}
+
+func (d *decoder) next() any {
+	if len(d.raw) == 0 {
+		d.bad = true
+		return nil
+	}
+	v := d.raw[0]
+	d.raw = d.raw[1:]
+	return v
+}
+
+func (d *decoder) text() string {
+	s, ok := d.next().(string)
+	d.bad = d.bad || !ok
+	return s
+}
+
+func (d *decoder) int() int64 {
+	switch v := d.next().(type) {
+	case int64:
+		return v
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		d.bad = d.bad || err != nil
+		return n
+	}
+	d.bad = true
+	return 0
+}
+
+// inner returns a decoder for a list in the reply. Its faults are taken over by
+// the call of each.
+func (d *decoder) each(read func(*decoder)) {
+	items, ok := d.next().([]any)
+	d.bad = d.bad || !ok
+	in := decoder{raw: items}
+	for len(in.raw) > 0 && !in.bad {
+		read(&in)
+	}
+	d.bad = d.bad || in.bad
+}
+
+func (d *decoder) grant() line.Grant {
+	g := line.Grant{Slot: d.text(), Fence: d.int(), State: line.State(d.int())}
+	g.Owner, g.ID = d.text(), d.text()
+	return g
+}
+
+// reply reads what the scripts return; lua/line.lua says what that is.
+func (d *decoder) reply(s line.Step) line.Reply {
+	r := line.Reply{
+		Verdict: line.Verdict(d.int()), Epoch: d.int(), Version: d.int(), Waiting: int(d.int()),
+		Arrival: d.int(), Position: int(d.int()), Known: d.int() == 1, Mine: int(d.int()),
+	}
+	for _, grants := range []*[]line.Grant{&r.Grants, &r.Holds, &r.Lost} {
+		d.each(func(d *decoder) { *grants = append(*grants, d.grant()) })
+	}
+	switch s.(type) {
+	case line.Rank:
+		d.each(func(d *decoder) { r.Ranks = append(r.Ranks, int(d.int())) })
+	case line.Look:
+		d.raw, _ = d.next().([]any)
+		r.View = d.view()
+	}
+	return r
+}
+
+func (d *decoder) view() *line.View {
+	v := &line.View{Now: d.int(), Paused: d.int() == 1}
+	d.each(func(d *decoder) {
+		t := line.Ticket{ID: d.text()}
+		f := strings.SplitN(d.text(), " ", 4)
+		if d.bad = d.bad || len(f) < 4; d.bad {
+			return
+		}
+		rest := decoder{raw: []any{f[1], f[2]}}
+		t.Owner, t.Key, t.Class, t.Arrival = f[0], f[3], line.Class(rest.int()), rest.int()
+		d.bad = rest.bad
+		v.Tickets = append(v.Tickets, t)
+	})
+	d.each(func(d *decoder) {
+		v.Slots = append(v.Slots, line.Berth{Grant: d.grant(), Clean: d.int() == 1, Since: d.int()})
+	})
+	return v
+}
+
+func (r *redisStore) listen(ctx context.Context, owner string, hear func(Note)) {
+	sub := r.client.Subscribe(ctx, r.keys.wake(owner))
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
+	for message := range sub.ChannelWithSubscriptions() {
+		switch message := message.(type) {
+		case *redis.Subscription: // the first, or one after a lost connection
+			hear(Note{Kind: Resync})
+		case *redis.Message:
+			if n, ok := parseNote(message.Payload, owner); ok {
+				hear(n)
+			}
+		}
+	}
+	_ = sub.Close()
+}
+
+// parseNote reads what the scripts publish: "granted fence state id slot" or
+// "cancel id".
+func parseNote(text, owner string) (Note, bool) {
+	kind, rest, _ := strings.Cut(text, " ")
+	switch f := strings.SplitN(rest, " ", 4); {
+	case kind == "cancel":
+		return Note{Kind: Asked, Grant: line.Grant{ID: rest}}, true
+	case kind == "granted" && len(f) == 4:
+		d := decoder{raw: []any{f[0], f[1]}}
+		g := line.Grant{Fence: d.int(), State: line.State(d.int()), ID: f[2], Slot: f[3], Owner: owner}
+		return Note{Kind: Granted, Grant: g}, !d.bad
+	}
+	return Note{}, false
+}
