@@ -62,6 +62,22 @@ func read(t *testing.T, url, body string) (int, string) {
 	return res.StatusCode, string(text)
 }
 
+// do sends req and returns the whole answer.
+func do(t *testing.T, req *http.Request) (status int, contentType, body string) {
+	t.Helper()
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return res.StatusCode, res.Header.Get("Content-Type"), string(text)
+}
+
 // chunk is what tests look at in an event or a reply.
 type chunk struct {
 	ID      string

@@ -107,8 +107,10 @@ func (r *run) repeat(s script.Step) error {
 func (r *run) await(event <-chan struct{}) error {
 	select {
 	case <-event:
-		return nil
 	case <-r.ctx.Done():
+	}
+	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
+	return nil
 }

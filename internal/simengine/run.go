@@ -33,6 +33,7 @@ type run struct {
 	plan   *plan.Plan // owned by live until the end
 	headed bool       // the head was sent; as the next ones owned by live
 	roled  bool       // the role was sent
+	tail   plan.Piece // the last text, which vLLM sends with the finish reason
 	start  time.Time  // got the slot; zero until then
 	first  time.Time  // when the first token is due
 
@@ -169,11 +170,11 @@ func (r *run) speak(from, to int) {
 		return
 	}
 	r.role()
-	var usage *wire.Usage
-	if r.req.ContinuousUsage {
-		u := r.usage()
-		usage = &u
+	if r.e.cfg.Dialect == VLLM && to == len(r.plan.Pieces) && r.plan.Finish == plan.Length {
+		r.tail = said
+		return
 	}
+	usage := r.totals()
 	if said.Thinking != "" {
 		r.put(wire.Chunk{Thinking: said.Thinking, Usage: usage})
 	}

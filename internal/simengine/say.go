@@ -21,6 +21,15 @@ func (r *run) usage() wire.Usage {
 	return u
 }
 
+// totals returns the running totals of a stream that asked for them.
+func (r *run) totals() *wire.Usage {
+	if !r.req.ContinuousUsage {
+		return nil
+	}
+	u := r.usage()
+	return &u
+}
+
 // head returns the head of a stream, the first time it is called. It goes with
 // the first event, as the engine waits for it.
 func (r *run) head() []outbox.Item {
@@ -39,7 +48,11 @@ func (r *run) head() []outbox.Item {
 func (r *run) role() {
 	if !r.roled && r.req.Chat {
 		r.roled = true
-		r.put(wire.Chunk{Role: true})
+		c := wire.Chunk{Role: true}
+		if r.e.cfg.Dialect == VLLM {
+			c.Usage = r.totals()
+		}
+		r.put(c)
 	}
 }
 
@@ -65,7 +78,14 @@ func (r *run) finish(how Outcome, matched any) {
 		return
 	}
 	r.role()
-	r.put(wire.Chunk{Finish: string(how), Matched: matched})
+	last := wire.Chunk{Thinking: r.tail.Thinking, Answer: r.tail.Answer, Finish: string(how), Matched: matched}
+	switch {
+	case r.e.cfg.Dialect == VLLM:
+		last.Usage = r.totals()
+	case r.e.cfg.Dialect == LlamaCPP && !r.req.Usage:
+		last.Usage = &usage // for the timings
+	}
+	r.put(last)
 	if r.req.Usage {
 		r.write(r.reply.Totals(usage, time.Now()))
 	}

@@ -168,13 +168,13 @@ func (e *Engine) left(job *run) {
 	}
 	job.rec.Left = time.Now()
 	e.stats.Disconnects++
-	close(job.gone)
 	e.event()
-	if !e.faults.Ghost {
+	if e.faults.Ghost {
+		e.lookAt(job)
+	} else {
 		job.stop(errLeft)
-		return
 	}
-	e.lookAt(job)
+	close(job.gone) // last, so that a script that waits for it finds the run stopped
 }
 
 // lookAt makes the engine notice, at its next look, that the client of job is

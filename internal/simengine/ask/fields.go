@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"oneslot/internal/simengine/wire"
 )
@@ -33,14 +35,18 @@ func parse(path string, body []byte) (*fields, *wire.Problem) {
 		return nil, wire.Invalid(path, "'type': 'missing', 'loc': ('body',), 'msg': 'Field required', 'input': None")
 	case trimmed[0] == '[' && json.Valid(trimmed):
 		return nil, &wire.Problem{Status: 500, Message: "Internal Server Error", Plain: true}
+	case !utf8.Valid(body):
+		return nil, notJSON(path, 0, "str is not valid UTF-8: surrogates not allowed")
+	}
+	if at := loneSurrogate(body); at >= 0 {
+		return nil, notJSON(path, at, "no low surrogate in string")
 	}
 	if err := json.Unmarshal(body, &f.raw); err != nil || f.raw == nil {
 		at := len(body)
 		if syntax, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // Unmarshal returns it bare
 			at = int(syntax.Offset)
 		}
-		return nil, wire.Invalid(path, fmt.Sprintf(
-			"'type': 'json_invalid', 'loc': ('body', %d), 'msg': 'JSON decode error', 'input': {}, 'ctx': {'error': 'unexpected end of data'}", at))
+		return nil, notJSON(path, at, "unexpected end of data")
 	}
 	for _, name := range notNull {
 		if string(f.raw[name]) == "null" {
@@ -48,6 +54,43 @@ func parse(path string, body []byte) (*fields, *wire.Problem) {
 		}
 	}
 	return f, nil
+}
+
+func notJSON(path string, at int, why string) *wire.Problem {
+	return wire.Invalid(path, fmt.Sprintf(
+		"'type': 'json_invalid', 'loc': ('body', %d), 'msg': 'JSON decode error', 'input': {}, 'ctx': {'error': '%s'}", at, why))
+}
+
+// loneSurrogate returns where body has an escaped surrogate without its other
+// half, which Go's decoder lets pass; -1 when nowhere.
+func loneSurrogate(body []byte) int {
+	for at := 0; at < len(body); at++ {
+		if body[at] != '\\' {
+			continue
+		}
+		at++ // past the escaped character
+		r := escaped(body[at-1:])
+		switch {
+		case !utf16.IsSurrogate(r):
+		case utf16.DecodeRune(r, escaped(body[min(at+5, len(body)):])) == utf8.RuneError:
+			return at - 1
+		default:
+			at += 10
+		}
+	}
+	return -1
+}
+
+// escaped returns the rune of the escape \uXXXX at the start of b, else -1.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 // has reports whether name is there and not null.

@@ -21,13 +21,15 @@ type llamaUsage struct {
 }
 
 type llamaTimings struct {
-	CacheN       int     `json:"cache_n"`
-	PromptN      int     `json:"prompt_n"`
-	PromptMS     float64 `json:"prompt_ms"`
-	PromptSpeed  float64 `json:"prompt_per_second"`
-	PredictedN   int     `json:"predicted_n"`
-	PredictedMS  float64 `json:"predicted_ms"`
-	PredictSpeed float64 `json:"predicted_per_second"`
+	CacheN         int     `json:"cache_n"`
+	PromptN        int     `json:"prompt_n"`
+	PromptMS       float64 `json:"prompt_ms"`
+	PromptTokenMS  float64 `json:"prompt_per_token_ms"`
+	PromptSpeed    float64 `json:"prompt_per_second"`
+	PredictedN     int     `json:"predicted_n"`
+	PredictedMS    float64 `json:"predicted_ms"`
+	PredictTokenMS float64 `json:"predicted_per_token_ms"`
+	PredictSpeed   float64 `json:"predicted_per_second"`
 }
 
 type llamaChoice struct {
@@ -59,6 +61,9 @@ func (r Reply) llamaChunk(c Chunk, now time.Time) any {
 	}
 	out := r.llama(true, now)
 	out.Choices = append(out.Choices, choice)
+	if c.Usage != nil && c.Finish != "" {
+		_, out.Timings = c.Usage.llama()
+	}
 	return out
 }
 
@@ -93,8 +98,10 @@ func (u Usage) llama() (*llamaUsage, *llamaTimings) {
 	cached := max(u.Cached, 0)
 	prefill, decode := u.Prefill.Seconds(), u.Decode.Seconds()
 	return &llamaUsage{u.Completion, u.Prompt, u.Prompt + u.Completion, cachedTokens{cached}}, &llamaTimings{
-		CacheN: cached, PromptN: u.Prompt - cached, PromptMS: prefill * 1000, PromptSpeed: rate(u.Prompt-cached, prefill),
-		PredictedN: u.Completion, PredictedMS: decode * 1000, PredictSpeed: rate(u.Completion, decode),
+		CacheN: cached, PromptN: u.Prompt - cached, PromptMS: prefill * 1000,
+		PromptTokenMS: ratio(prefill*1000, u.Prompt-cached), PromptSpeed: rate(u.Prompt-cached, prefill),
+		PredictedN: u.Completion, PredictedMS: decode * 1000,
+		PredictTokenMS: ratio(decode*1000, u.Completion), PredictSpeed: rate(u.Completion, decode),
 	}
 }
 
@@ -103,4 +110,11 @@ func rate(n int, seconds float64) float64 {
 		return 0
 	}
 	return float64(n) / seconds
+}
+
+func ratio(x float64, n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return x / float64(n)
 }

@@ -39,14 +39,15 @@ type Usage struct {
 }
 
 // Chunk is one event of a stream. At most one of Thinking, Answer and Finish is
-// set; the first chunk of a chat has Role.
+// set, but for vLLM, which may finish with the last text; the first chunk of a
+// chat has Role.
 type Chunk struct {
 	Role     bool
 	Thinking string
 	Answer   string
 	Finish   string // finish reason, empty while the run goes on
 	Matched  any    // what stopped it: a token id, a string, or nil
-	Usage    *Usage // running totals, nil when not asked for
+	Usage    *Usage // running totals, nil when there are to be none
 }
 
 // Whole is a reply that is not streamed.

@@ -38,7 +38,26 @@ type vllmChoice struct {
 	Text     *string `json:"text,omitempty"`
 	Logprobs any     `json:"logprobs"`
 	Finish   *string `json:"finish_reason"`
-	Stop     any     `json:"stop_reason,omitempty"`
+}
+
+// vllmSpoken is a choice with text, vllmEnded one with a finish reason.
+type (
+	vllmSpoken struct {
+		vllmChoice
+		TokenIDs any `json:"token_ids"`
+	}
+	vllmEnded struct {
+		vllmChoice
+		Stop     any `json:"stop_reason"`
+		TokenIDs any `json:"token_ids"`
+	}
+)
+
+// vllmFirst is the chunk with the role.
+type vllmFirst struct {
+	vllmEnvelope
+	PromptIDs  any `json:"prompt_token_ids"`
+	PromptText any `json:"prompt_text"`
 }
 
 type vllmDelta struct {
@@ -48,22 +67,27 @@ type vllmDelta struct {
 }
 
 func (r Reply) vllmChunk(c Chunk, now time.Time) any {
-	choice := vllmChoice{Finish: optional(c.Finish), Stop: stopText(c.Matched)}
-	delta := vllmDelta{Reasoning: optional(c.Thinking), Content: optional(c.Answer)}
-	if c.Role {
-		empty := ""
-		delta = vllmDelta{Role: "assistant", Content: &empty}
-	}
+	choice := vllmChoice{Finish: optional(c.Finish)}
 	if r.Text {
 		choice.Text = &c.Answer
 	} else {
-		choice.Delta = delta
+		choice.Delta = vllmDelta{Reasoning: optional(c.Thinking), Content: optional(c.Answer)}
 	}
 	out := r.vllm(true, now)
-	out.Choices = append(out.Choices, choice)
 	if c.Usage != nil {
 		out.Usage = c.Usage.vllm()
 		out.Usage.Details = nil // only the totals have it
+	}
+	switch {
+	case c.Role:
+		empty := ""
+		choice.Delta = vllmDelta{Role: "assistant", Content: &empty}
+		out.Choices = append(out.Choices, choice)
+		return vllmFirst{vllmEnvelope: out}
+	case c.Finish != "":
+		out.Choices = append(out.Choices, vllmEnded{vllmChoice: choice, Stop: stopText(c.Matched)})
+	default:
+		out.Choices = append(out.Choices, vllmSpoken{vllmChoice: choice})
 	}
 	return out
 }
@@ -76,7 +100,7 @@ func (r Reply) vllmTotals(u Usage, now time.Time) any {
 }
 
 func (r Reply) vllmWhole(w Whole, now time.Time) any {
-	choice := vllmChoice{Finish: optional(w.Finish), Stop: stopText(w.Matched)}
+	choice := vllmChoice{Finish: optional(w.Finish)}
 	if r.Text {
 		choice.Text = &w.Answer
 	} else {
@@ -88,7 +112,7 @@ func (r Reply) vllmWhole(w Whole, now time.Time) any {
 		}{"assistant", optional(w.Answer), optional(w.Thinking), []any{}}
 	}
 	out := r.vllm(false, now)
-	out.Choices = append(out.Choices, choice)
+	out.Choices = append(out.Choices, vllmEnded{vllmChoice: choice, Stop: stopText(w.Matched)})
 	out.Usage = w.Usage.vllm()
 	out.Fingerprint = vllmFingerprint
 	return out
