@@ -14,7 +14,7 @@ const (
 	Engine      Source = "engine"        // the engine's own totals
 	Tokenizer   Source = "tokenizer"     // counted with the model's tokenizer
 	EngineSplit Source = "engine_split"  // the engine's own thinking figure
-	PrefixModel Source = "prefix_model"  // what the engine's prefix cache must have held
+	Predicted   Source = "prefix_model"  // what the engine's prefix cache must have held
 	EngineSetup Source = "engine_config" // follows from how the engine was started
 	Estimate    Source = "estimate"      // from the length of the text
 	Unknown     Source = "unknown"       // nobody knows; there is no figure
@@ -92,7 +92,7 @@ func rank(s Source) int {
 		return 1
 	case EngineSplit, EngineSetup:
 		return 2
-	case PrefixModel:
+	case Predicted:
 		return 3
 	case Estimate:
 		return 4

@@ -35,6 +35,13 @@
 // Without any total the tokenizer counts both parts, and without a tokenizer
 // the figures are unknown. Unknown is never zero.
 //
+// The cached part of the prompt is what the engine tells, else 0 where its
+// cache is known to be off, else what a PrefixModel expects, else unknown.
+//
+// An answer made of several engine runs is reported as one run would have
+// been: its prompt once, the thinking that was kept, the answer. The engine's
+// totals over all runs stand beside it.
+//
 // # Failures
 //
 // A Counter may be slow or fail: the next source is taken, and the report says

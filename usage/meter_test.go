@@ -2,6 +2,7 @@ package usage_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -178,6 +179,41 @@ func TestReport(t *testing.T) {
 			thinking: num(4, usage.Engine), answer: num(2, usage.Engine), completion: num(6, usage.Engine),
 		},
 		{
+			name:     "closed thinking and an end token, without a tokenizer",
+			steps:    []step{{"R</T>", ""}, {"", `{"completion_tokens":5}`}},
+			close:    "</T>",
+			thinking: num(5, usage.Estimate), answer: num(0, usage.Estimate), completion: num(5, usage.Engine),
+		},
+		{
+			name:     "closed thinking and an end token, with a tokenizer",
+			steps:    []step{{"R</T>", ""}, {"", `{"completion_tokens":5}`}},
+			close:    "</T>",
+			counter:  capitals{},
+			thinking: num(4, usage.Tokenizer), answer: num(1, usage.Tokenizer), completion: num(5, usage.Engine),
+		},
+		{
+			name:     "the limit falls on the close marker and the total is told again",
+			steps:    []step{{"R</T>", `{"completion_tokens":4}`}, {"", `{"completion_tokens":4}`}},
+			close:    "</T>",
+			finish:   "length",
+			thinking: num(4, usage.Engine), answer: num(0, usage.Engine), completion: num(4, usage.Engine),
+		},
+		{
+			name:     "an event without text or totals does not freshen old totals",
+			steps:    []step{{"R", `{"completion_tokens":5}`}, {"SS", ""}, {"", ""}},
+			close:    "</T>",
+			counter:  capitals{},
+			thinking: num(7, usage.Tokenizer), answer: num(0, usage.Tokenizer), completion: num(7, usage.Tokenizer),
+		},
+		{
+			name:     "thinking that was seen has one token at least",
+			steps:    []step{{"r/t", ""}, {"A", `{"completion_tokens":5}`}},
+			close:    "/t",
+			counter:  capitals{},
+			thinking: num(1, usage.Tokenizer), answer: num(4, usage.Tokenizer), completion: num(5, usage.Engine),
+			started: true,
+		},
+		{
 			name:     "a boundary in the middle of one token belongs to the thinking",
 			steps:    []step{{"R</T", `{"completion_tokens":3}`}, {">a", `{"completion_tokens":4}`}, {"B", `{"completion_tokens":5}`}},
 			close:    "</T>",
@@ -245,8 +281,8 @@ func TestPrompt(t *testing.T) {
 		{"n/a is unknown", usage.Config{}, `{"prompt_tokens":"n/a","completion_tokens":1,"prompt_tokens_details":{"cached_tokens":"n/a"}}`, unknown, unknown},
 		{"cache off", usage.Config{CacheOff: true}, `{"prompt_tokens":70,"completion_tokens":1}`, num(70, usage.Engine), num(0, usage.EngineSetup)},
 		{"the engine knows better than its set-up", usage.Config{CacheOff: true}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":3}}`, num(70, usage.Engine), num(3, usage.Engine)},
-		{"predicted", usage.Config{Cached: num(42, usage.PrefixModel)}, `{"prompt_tokens":70,"completion_tokens":1}`, num(70, usage.Engine), num(42, usage.PrefixModel)},
-		{"told, not predicted", usage.Config{Cached: num(42, usage.PrefixModel)}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":69}}`, num(70, usage.Engine), num(69, usage.Engine)},
+		{"predicted", usage.Config{Cached: num(42, usage.Predicted)}, `{"prompt_tokens":70,"completion_tokens":1}`, num(70, usage.Engine), num(42, usage.Predicted)},
+		{"told, not predicted", usage.Config{Cached: num(42, usage.Predicted)}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":69}}`, num(70, usage.Engine), num(69, usage.Engine)},
 		{"own count", usage.Config{Prompt: num(69, usage.Tokenizer)}, `{"completion_tokens":1}`, num(69, usage.Tokenizer), unknown},
 		{"own count is second", usage.Config{Prompt: num(69, usage.Tokenizer)}, `{"prompt_tokens":70,"completion_tokens":1}`, num(70, usage.Engine), unknown},
 		{"nothing told", usage.Config{}, "", unknown, unknown},
@@ -271,6 +307,57 @@ func TestBoundaryBeforeText(t *testing.T) {
 	m.Add(usage.Piece{Raw: "R</T>", Totals: totals(t, `{"completion_tokens":4}`)})
 	m.Add(usage.Piece{Raw: "A", Totals: totals(t, `{"completion_tokens":5}`)})
 	check(t, m.Report(t.Context()), num(4, usage.Engine), num(1, usage.Engine), num(5, usage.Engine))
+}
+
+// TestBoundaryNeverReached tells a boundary the text does not come up to.
+func TestBoundaryNeverReached(t *testing.T) {
+	m := usage.NewMeter(usage.Config{Counter: capitals{}})
+	m.Boundary(100)
+	m.Add(usage.Piece{Raw: "RS"})
+	check(t, m.Report(t.Context()), num(2, usage.Tokenizer), num(0, usage.Tokenizer), num(2, usage.Tokenizer))
+}
+
+// TestMarkerOverManyEvents cuts the close marker into events after a long
+// thinking, with one total an event: those before the boundary still count.
+func TestMarkerOverManyEvents(t *testing.T) {
+	for thought := 50; thought < 150; thought++ {
+		m := usage.NewMeter(usage.Config{})
+		var steps []step
+		say := func(text string, total int) {
+			steps = append(steps, step{text, fmt.Sprintf(`{"completion_tokens":%d}`, total)})
+		}
+		for i := range thought {
+			say("W", i+1)
+		}
+		say("</", thought+1)
+		say("T", thought+2)
+		say(">AB", thought+5)
+		play(t, m, steps, "</T>")
+		check(t, m.Report(t.Context()), num(thought+3, usage.Estimate), num(2, usage.Estimate), num(thought+5, usage.Engine))
+	}
+}
+
+// TestZerosAtTheEnd stands for an engine that ends on an error with a usage
+// object of zeros, after it had told better.
+func TestZerosAtTheEnd(t *testing.T) {
+	m := usage.NewMeter(usage.Config{})
+	m.Add(usage.Piece{Answer: "A", Totals: totals(t, `{"prompt_tokens":9,"completion_tokens":1,"cost":1}`)})
+	m.Add(usage.Piece{Totals: totals(t, `{"prompt_tokens":0,"completion_tokens":0}`)})
+	got := m.Report(t.Context())
+	if got.Tokens.Prompt != num(9, usage.Engine) || got.Tokens.Completion != num(1, usage.Engine) || got.Extra.Top != `"cost":1` {
+		t.Errorf("%+v", got)
+	}
+}
+
+// negative is a tokenizer that answers nonsense.
+type negative struct{}
+
+func (negative) Count(context.Context, string) (int, error) { return -1, nil }
+
+func TestNonsenseCounter(t *testing.T) {
+	m := usage.NewMeter(usage.Config{Counter: negative{}})
+	play(t, m, []step{{"R</T>A", ""}}, "</T>")
+	check(t, m.Report(t.Context()), unknown, unknown, unknown)
 }
 
 // TestCounterIsAskedFewTimes holds the number of calls, however many chunks.
@@ -335,6 +422,11 @@ func TestEndTokenWithoutTotals(t *testing.T) {
 	play(t, m, []step{{"R</T>AB", ""}}, "</T>")
 	m.Add(usage.Piece{EndToken: true})
 	check(t, m.Report(t.Context()), num(4, usage.Tokenizer), num(3, usage.Tokenizer), num(7, usage.Tokenizer))
+
+	m = usage.NewMeter(usage.Config{Counter: capitals{}})
+	m.Add(usage.Piece{Answer: "A", Totals: totals(t, `{"completion_tokens":5}`)})
+	m.Add(usage.Piece{Answer: "B", EndToken: true})
+	check(t, m.Report(t.Context()), num(0, usage.Tokenizer), num(7, usage.Tokenizer), num(7, usage.Tokenizer))
 
 	m = usage.NewMeter(usage.Config{Counter: capitals{}})
 	m.Add(usage.Piece{Thinking: "AB", EndToken: true})

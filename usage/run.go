@@ -23,6 +23,9 @@ func (t *text) add(s string, keep bool) {
 	}
 }
 
+// from is the text from byte off on, as far as it was kept.
+func (t *text) from(off int) []byte { return t.buf[min(off, len(t.buf)):] }
+
 // run is one run of the engine. Its text is what the model wrote, as far as it
 // is known: where the engine has split it, the markers are put back in.
 type run struct {

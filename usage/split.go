@@ -130,6 +130,9 @@ func (s *splitter) limits(b bracket) (low, high int) {
 	if b.known {
 		high = min(b.high.total, high)
 	}
+	if !s.bySwitch {
+		low++ // the token that ends the close marker came after b.low
+	}
 	if s.visible() && high > 1 {
 		high--
 	}
@@ -148,7 +151,7 @@ func (s *splitter) fromTokenizer(ctx context.Context, b bracket) (Count, bool) {
 		return Count{}, false
 	}
 	t := Count{N: start.total + n, Source: Tokenizer}
-	if start.off == 0 && !s.stale && !s.cut {
+	if start.off == 0 && !s.stale {
 		t = s.reconcile(ctx, t)
 	}
 	low, high := s.limits(b)
@@ -244,6 +247,3 @@ func (s *splitter) count(ctx context.Context, text []byte) (int, bool) {
 	n, err := s.counter.Count(ctx, string(text))
 	return n, err == nil && n >= 0
 }
-
-// from is the text from byte off on, as far as it was kept.
-func (t *text) from(off int) []byte { return t.buf[min(off, len(t.buf)):] }

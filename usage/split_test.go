@@ -183,6 +183,13 @@ func TestNextRun(t *testing.T) {
 			thinking: num(3, usage.Estimate), answer: num(1, usage.Engine), completion: num(4, usage.Estimate),
 		},
 		{
+			name:     "the engine's figure counts what was thrown away",
+			first:    []p{{Raw: "ABC"}, {Raw: "DEFGHI", Totals: totals(t, `{"prompt_tokens":10,"completion_tokens":9,"reasoning_tokens":8,"prompt_tokens_details":{"cached_tokens":9}}`)}},
+			cut:      3,
+			second:   []p{{Raw: "F", Totals: u(14, 1)}},
+			thinking: num(3, usage.Estimate), answer: num(1, usage.Engine), completion: num(4, usage.Estimate),
+		},
+		{
 			name:     "everything kept",
 			first:    []p{{Raw: "ABC", Totals: u(10, 3)}},
 			cut:      -1,
