@@ -8,6 +8,8 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/proxy"
 	"oneslot/queue"
+	"oneslot/queue/line"
+	"oneslot/usage"
 
 	"github.com/labstack/echo/v4"
 )
@@ -79,7 +81,7 @@ func (s *Server) line(c echo.Context) error {
 		v.Limit += snap.MaxWaiting
 		v.Waiting += len(snap.Waiting)
 		for _, slot := range snap.Slots {
-			if slot.State == queue.Busy {
+			if slot.State == line.Busy {
 				v.Running++
 			}
 			v.Slots = append(v.Slots, s.slot(slot, who))
@@ -97,7 +99,7 @@ func (s *Server) line(c echo.Context) error {
 
 func (s *Server) slot(slot queue.Slot, who caller) slotView {
 	v := slotView{Engine: slot.Name, State: slot.State.String(), SinceMS: slot.For.Milliseconds()}
-	if slot.State == queue.Idle {
+	if slot.State == line.Idle {
 		return v
 	}
 	live, ok := s.Proxy.Live(slot.ID)
@@ -117,6 +119,14 @@ func (s *Server) slot(slot queue.Slot, who caller) slotView {
 		v.Speed = &speed
 	}
 	return v
+}
+
+// number is a figure, or nil while nobody has told it.
+func number(c usage.Count) *int {
+	if !c.Known() {
+		return nil
+	}
+	return &c.N
 }
 
 func waiter(w queue.Waiter, who caller) waiterView {

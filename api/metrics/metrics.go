@@ -8,6 +8,7 @@ import (
 
 	"oneslot/ledger"
 	"oneslot/queue"
+	"oneslot/queue/line"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -106,15 +107,15 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	waiting, up := 0, 1.0
-	for _, line := range g {
-		snap, err := line.Snapshot(ctx)
+	for _, one := range g {
+		snap, err := one.Snapshot(ctx)
 		if err != nil {
 			up = 0
 			continue
 		}
 		waiting += len(snap.Waiting)
 		for _, slot := range snap.Slots {
-			for _, state := range []queue.State{queue.Idle, queue.Busy, queue.Aborting, queue.Poisoned, queue.Down} {
+			for _, state := range []line.State{line.Idle, line.Busy, line.Aborting, line.Poisoned, line.Down} {
 				value := 0.0
 				if slot.State == state {
 					value = 1

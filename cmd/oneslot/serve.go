@@ -140,6 +140,9 @@ func (p *program) greet(ctx context.Context) {
 	for i, e := range p.engines {
 		info, err := e.Info(ctx)
 		url := p.cfg.Engines[i].URL
+		if errors.Is(err, context.Canceled) {
+			return
+		}
 		if err != nil {
 			p.log.Warn("the engine does not answer; requests wait until it does", zap.String("engine", e.Name()), zap.String("url", redact(url)), zap.Error(err))
 			continue

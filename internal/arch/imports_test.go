@@ -13,8 +13,8 @@ import (
 var mayImport = map[string][]string{
 	"cmd/oneslot":        {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "reasoning", "usage", "ledger", "internal/tokenizer", "internal/simengine/..."},
 	"configs":            {"api", "queue", "proxy", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
-	"api":                {"api/metrics", "queue", "proxy", "proxy/downstream", "proxy/engine", "usage", "ledger", "internal/openai"},
-	"api/metrics":        {"queue", "ledger"},
+	"api":                {"api/metrics", "queue", "queue/line", "proxy", "proxy/downstream", "proxy/engine", "usage", "ledger", "internal/openai"},
+	"api/metrics":        {"queue", "queue/line", "ledger"},
 	"queue":              {"queue/line"},
 	"queue/line":         {},
 	"proxy":              {"proxy/downstream", "proxy/engine", "proxy/split", "reasoning", "usage", "internal/openai"},

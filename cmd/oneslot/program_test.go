@@ -1,0 +1,362 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"oneslot/internal/simengine"
+	"oneslot/internal/simengine/simtest"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pipes is a network of one listener, over pipes, so that the whole program can
+// run on the clock of a synctest bubble.
+type pipes struct {
+	conns  chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.closed:
+		return nil, errors.New("nobody listens")
+	}
+}
+
+// proxy is a running program in front of a simulated engine.
+type proxyUnderTest struct {
+	t      *testing.T
+	engine *simengine.Engine
+	client *http.Client
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	logs   *lockedBuffer
+	stop   func() error // ends the program as SIGTERM does and waits for it
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// base is the address of the program under test; its network is the test's own.
+const base = "http://proxy.test"
+
+// start runs the whole program in front of a simulated engine, inside the
+// caller's bubble. settings is YAML beside the engine's row.
+func start(t *testing.T, sim simengine.Config, settings string) *proxyUnderTest {
+	t.Helper()
+	engine, toEngine := simtest.Pipe(t, sim)
+	p := &proxyUnderTest{t: t, engine: engine, logs: &lockedBuffer{}}
+	line := newPipes()
+	p.dial = line.dial
+	dir := t.TempDir()
+	if !strings.Contains(settings, "engines:") {
+		settings += "\nengines: [{name: spark, url: \"http://engine.test\", model: ripple, dialect: sglang}]\n"
+	}
+	file := filepath.Join(dir, "oneslot.yaml")
+	if err := os.WriteFile(file, []byte(settings+"\ndata: "+filepath.Join(dir, "data")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"serve", "--config", file}, world{
+			out: io.Discard, errs: p.logs,
+			listen: func(string, string) (net.Listener, error) { return line, nil },
+			dial:   toEngine.Transport.(*http.Transport).DialContext,
+		})
+	}()
+	transport := &http.Transport{DialContext: line.dial, DisableCompression: true}
+	p.client = &http.Client{Transport: transport}
+	var once sync.Once
+	p.stop = func() (err error) {
+		once.Do(func() {
+			cancel()
+			err = <-ended
+			transport.CloseIdleConnections()
+		})
+		return err
+	}
+	t.Cleanup(func() {
+		if err := p.stop(); err != nil {
+			t.Errorf("the program ended with: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("its log:\n%s", p.logs)
+		}
+	})
+	return p
+}
+
+// inBubble runs a test on a clock of its own.
+func inBubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// reply is what a client got.
+type reply struct {
+	status   int
+	header   http.Header
+	body     string
+	comments []string
+	events   []event
+}
+
+// event is one event of a stream and when it came.
+type event struct {
+	data string
+	at   time.Time
+}
+
+// post sends a request and reads the whole reply.
+func (p *proxyUnderTest) post(ctx context.Context, path, body string, header http.Header) reply {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for name := range header {
+		req.Header.Set(name, header.Get(name))
+	}
+	return p.do(req)
+}
+
+func (p *proxyUnderTest) do(req *http.Request) reply {
+	p.t.Helper()
+	resp, err := p.client.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.read(resp)
+}
+
+// read reads a reply, as events where it is a stream. It knows only the rules
+// of the event stream format and shares no code with the program.
+func (p *proxyUnderTest) read(resp *http.Response) reply {
+	p.t.Helper()
+	defer resp.Body.Close()
+	r := reply{status: resp.StatusCode, header: resp.Header}
+	var all bytes.Buffer
+	var pending string
+	buf := make([]byte, 4096)
+	for {
+		n, err := resp.Body.Read(buf)
+		all.Write(buf[:n])
+		pending += string(buf[:n])
+		for {
+			block, rest, ok := strings.Cut(pending, "\n\n")
+			if !ok || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+				break
+			}
+			pending = rest
+			r.block(p.t, block)
+		}
+		if err != nil {
+			break
+		}
+	}
+	r.body = all.String()
+	return r
+}
+
+func (r *reply) block(t *testing.T, block string) {
+	t.Helper()
+	for line := range strings.SplitSeq(block, "\n") {
+		switch {
+		case strings.HasPrefix(line, ":"):
+			r.comments = append(r.comments, strings.TrimPrefix(line[1:], " "))
+		case strings.HasPrefix(line, "data: "):
+			r.events = append(r.events, event{line[len("data: "):], time.Now()})
+		default:
+			t.Errorf("a line that clients do not expect: %q", line)
+		}
+	}
+}
+
+// answer is what an SDK makes of a reply.
+type answer struct {
+	content, reasoning string
+	finish             string
+	done               int
+	err                map[string]any
+	usage              map[string]any
+	tools              map[int]map[string]string
+	logprobs           []string
+}
+
+func (r *reply) answer(t *testing.T) answer {
+	t.Helper()
+	a := answer{tools: map[int]map[string]string{}}
+	if !strings.HasPrefix(r.header.Get("Content-Type"), "text/event-stream") {
+		a.add(t, r.body, "message")
+		return a
+	}
+	for _, e := range r.events {
+		if e.data == "[DONE]" {
+			a.done++
+			continue
+		}
+		if a.done > 0 {
+			t.Errorf("an event after [DONE]: %s", e.data)
+		}
+		a.add(t, e.data, "delta")
+	}
+	return a
+}
+
+func (a *answer) add(t *testing.T, data, member string) {
+	t.Helper()
+	var o struct {
+		Error   map[string]any
+		Usage   map[string]any
+		Choices []struct {
+			Delta, Message json.RawMessage
+			Finish         *string `json:"finish_reason"`
+			Logprobs       *struct{ Content []struct{ Token string } }
+		}
+	}
+	if err := json.Unmarshal([]byte(data), &o); err != nil {
+		t.Fatalf("not JSON: %q: %v", data, err)
+	}
+	if o.Error != nil {
+		a.err = o.Error
+	}
+	if o.Usage != nil {
+		a.usage = o.Usage
+	}
+	for _, c := range o.Choices {
+		part := c.Delta
+		if member == "message" {
+			part = c.Message
+		}
+		a.part(t, part)
+		if c.Finish != nil {
+			if a.finish != "" {
+				t.Errorf("a second finish reason %q after %q", *c.Finish, a.finish)
+			}
+			a.finish = *c.Finish
+		}
+		if c.Logprobs != nil {
+			for _, l := range c.Logprobs.Content {
+				a.logprobs = append(a.logprobs, l.Token)
+			}
+		}
+	}
+}
+
+func (a *answer) part(t *testing.T, raw json.RawMessage) {
+	t.Helper()
+	var d struct {
+		Content   *string
+		Reasoning *string `json:"reasoning_content"`
+		Tools     []struct {
+			Index    int
+			ID       string
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		t.Fatalf("not a delta: %s: %v", raw, err)
+	}
+	if a.finish != "" && d.Content != nil {
+		t.Errorf("text after the finish reason: %s", raw)
+	}
+	if d.Content != nil {
+		a.content += *d.Content
+	}
+	if d.Reasoning != nil {
+		a.reasoning += *d.Reasoning
+	}
+	for i, tool := range d.Tools {
+		at := tool.Index
+		if at == 0 && i > 0 && tool.ID != "" {
+			at = i
+		}
+		if a.tools[at] == nil {
+			a.tools[at] = map[string]string{}
+		}
+		a.tools[at]["id"] += tool.ID
+		a.tools[at]["name"] += tool.Function.Name
+		a.tools[at]["arguments"] += tool.Function.Arguments
+	}
+}
+
+// get reads a JSON object.
+func (p *proxyUnderTest) get(path string) (out map[string]any) {
+	p.t.Helper()
+	resp, err := p.client.Get(base + path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		p.t.Fatalf("GET %s: %v", path, err)
+	}
+	return out
+}
+
+// record is a request's row in the ledger.
+func (p *proxyUnderTest) record(r reply) map[string]any {
+	p.t.Helper()
+	return p.get("/v1/usage/" + r.header.Get("X-Request-Id"))
+}
+
+// tokens is one figure of a record: a number, or nil for unknown.
+func tokens(record map[string]any, name string) any {
+	all, _ := record["tokens"].(map[string]any)
+	one, _ := all[name].(map[string]any)
+	return one["n"]
+}
