@@ -2,7 +2,6 @@ package simengine_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -146,18 +145,4 @@ func TestAdmin(t *testing.T) {
 	if status, _ := read(t, url+"/sim/faults", `7`); status != 400 {
 		t.Errorf("nonsense: %d", status)
 	}
-}
-
-// TestSlowReader lets a client not read: the engine goes on and gives the slot
-// back, and the reply waits.
-func TestSlowReader(t *testing.T) {
-	e, url := simtest.Start(t, fast())
-	res := post(t, t.Context(), url+"/v1/chat/completions", `{"stream":true,"max_tokens":20000,"ignore_eos":true,`+hi+`}`)
-	defer res.Body.Close()
-	await(t, e, func(s simengine.Stats) bool { return s.Running == 0 && s.Runs[0].Outcome == simengine.Length })
-	body, err := io.ReadAll(res.Body)
-	if err != nil || !join(t, string(body)).done {
-		t.Errorf("the reply was lost: %d bytes, %v", len(body), err)
-	}
-	http.DefaultClient.CloseIdleConnections()
 }

@@ -293,3 +293,23 @@ func TestVLLMSendsTheHeadAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowReader lets a client not read, over a pipe that holds nothing: the
+// engine goes on and gives the slot back, and the reply waits.
+func TestSlowReader(t *testing.T) {
+	bubble(t, paced(), func(t *testing.T, e *simengine.Engine, client *http.Client) {
+		res, err := ask(t, t.Context(), client, "/v1/chat/completions", `{"stream":true,"max_tokens":500,"ignore_eos":true,`+hi+`}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		await(t, e, func(s simengine.Stats) bool { return s.Running == 0 && s.Runs[0].Outcome == simengine.Length })
+		if r := e.Stats().Runs[0]; r.Ended.Sub(r.Arrived) != 51900*time.Millisecond {
+			t.Errorf("the client held the engine up: %+v", r)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || !join(t, string(body)).done {
+			t.Errorf("the reply was lost: %d bytes, %v", len(body), err)
+		}
+	})
+}

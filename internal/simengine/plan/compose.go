@@ -34,15 +34,13 @@ func compose(req *ask.Request, o Options) *Plan {
 	p := &Plan{}
 	var b strings.Builder
 	opens := req.Start == ask.Opening && o.Thinking > 0
+	speaks := o.Thinking > 0 || req.Start == ask.InAnswer
 	switch last, _ := utf8.DecodeLastRuneInString(req.Prompt); {
 	case opens:
 		b.WriteString(o.Format.Open)
-	case unicode.IsLetter(last) || unicode.IsDigit(last):
+		p.thinking = span{b.Len(), b.Len()}
+	case speaks && (unicode.IsLetter(last) || unicode.IsDigit(last)):
 		b.WriteByte(' ') // a continued text goes on with a new word
-	}
-	p.thinking = span{b.Len(), b.Len()}
-	if req.Start == ask.InAnswer {
-		p.thinking, p.answer = span{}, span{}
 	}
 	if opens || req.Start == ask.InThinking {
 		b.WriteString(words.Compose(words.Thinking, o.Thinking, seed))

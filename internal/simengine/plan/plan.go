@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -142,7 +143,7 @@ func (p *Plan) shownAnswer(o Options) span {
 // token that equals the first token of the close marker, even where a marker is
 // several tokens; and all of a continued message.
 func (p *Plan) count(req *ask.Request, o Options) {
-	p.counts = counting{none: !o.Counted || !req.Chat || req.NoThink, all: req.Prefilled, upto: len(p.Tokens)}
+	p.counts = counting{none: !o.Counted || !req.Chat || req.NoThink, all: req.Prefilled, upto: math.MaxInt}
 	if o.TextOnly {
 		p.counts.all = false
 		p.counts.skip = index(p.ends, p.thinking.from)

@@ -111,8 +111,8 @@ func parseStatus(args []string, body string) (Step, error) {
 		return Step{}, err
 	}
 	code, err := strconv.Atoi(args[0])
-	if err != nil || code < 100 || code > 599 {
-		return Step{}, fmt.Errorf("status %q is not a number from 100 to 599", args[0])
+	if err != nil || code < 200 || code > 599 {
+		return Step{}, fmt.Errorf("status %q is not a number from 200 to 599", args[0])
 	}
 	header := http.Header{}
 	for line := range strings.Lines(body) {
