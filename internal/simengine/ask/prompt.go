@@ -63,6 +63,7 @@ func (f *fields) check(i int, m *message) {
 	case !slices.Contains(roles[:], m.Role):
 		f.at(i, "value_error", "Value error, role must be one of "+strings.Join(roles[:], ", "))
 	}
+	f.checkCalls(m.ToolCalls)
 	if len(m.Content) == 0 || string(m.Content) == "null" {
 		if m.Role == "user" || m.Role == "system" {
 			f.at(i, "string_type", "Input should be a valid string")
@@ -84,6 +85,20 @@ func (f *fields) check(i int, m *message) {
 			m.text += "\n"
 		}
 		m.text += p.Text
+	}
+}
+
+// checkCalls refuses calls in the history whose arguments are not an object.
+func (f *fields) checkCalls(raw json.RawMessage) {
+	var calls []struct{ Function struct{ Arguments *string } }
+	if json.Unmarshal(raw, &calls) != nil {
+		return
+	}
+	for _, c := range calls {
+		var object map[string]json.RawMessage
+		if args := c.Function.Arguments; args != nil && (json.Unmarshal([]byte(*args), &object) != nil || object == nil) {
+			f.fail(wire.Refused("Tool call arguments in the history must be a JSON object."))
+		}
 	}
 }
 

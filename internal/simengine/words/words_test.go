@@ -113,6 +113,44 @@ func TestStylesShareNoWord(t *testing.T) {
 	}
 }
 
+func TestPrefixes(t *testing.T) {
+	var p words.Prefixes
+	if n := p.Longest([]string{"a"}); n != 0 {
+		t.Errorf("nothing was added, %d known", n)
+	}
+	p.Add([]string{"a", "b", "c"})
+	p.Add([]string{"a", "x"})
+	for _, tc := range []struct {
+		tokens string
+		want   int
+	}{{"a b c", 3}, {"a b c d", 3}, {"a b x", 2}, {"a x", 2}, {"b c", 0}, {"x", 0}, {"", 0}, {"a", 1}} {
+		if n := p.Longest(strings.Fields(tc.tokens)); n != tc.want {
+			t.Errorf("%q: %d known, want %d", tc.tokens, n, tc.want)
+		}
+	}
+	p.Forget()
+	if n := p.Longest([]string{"a"}); n != 0 {
+		t.Errorf("forgotten, %d known", n)
+	}
+}
+
+// TestPrefixesAreBounded adds more than there is room for.
+func TestPrefixesAreBounded(t *testing.T) {
+	var p words.Prefixes
+	many := make([]string, 1<<20+1)
+	for i := range many {
+		many[i] = "t"
+	}
+	p.Add(many)
+	if n := p.Longest(many); n != len(many) {
+		t.Errorf("%d of %d known", n, len(many))
+	}
+	p.Add([]string{"new"})
+	if n := p.Longest(many[:5]); n != 0 {
+		t.Errorf("the old ones were not forgotten: %d", n)
+	}
+}
+
 func FuzzSplit(f *testing.F) {
 	f.Add("<think>a </think>\n\n 🙂\xff")
 	v := words.New("<think>", "</think>")
