@@ -7,15 +7,47 @@ import (
 	"oneslot/reasoning"
 )
 
+// The tests of this package were tried on these 56 mutants of the code; each
+// makes at least one of them fail.
+//
+// Matching: what the end of the stream decides is left open · the shortest
+// marker counts · roles are ignored · a control token comes before a closer ·
+// the start of a marker at the end of a piece is seen one byte late, or never ·
+// only the first marker, or the first first byte, is looked for · the last first
+// byte in a window counts · one byte between windows is skipped · carriage
+// return is visible.
+//
+// Pieces: held text is forgotten when more is held, not taken when it is
+// skipped, not taken when it is given out, not counted in offsets · segments
+// grow across pieces, across a gap, across channels · Close is a Feed · Reset
+// keeps white space, or the start of a marker · long white space is forgotten,
+// or given out twice.
+//
+// Start: otherwise is ignored, or always thinking · mid-thinking is like
+// thinking · closed is like mid-answer · mid-answer is like answer · white space
+// before an answer is dropped · an undecided stream of white space is lost · no
+// opener, or every opener, is dropped after the prompt's · an opener is dropped
+// after an opener · white space after an opener stays.
+//
+// Thinking and answer: the end of thinking is lost · white space before a closer
+// stays, after a closer stays, before a tool opener is dropped · the boundary is
+// before the closer, or after the tool opener · the tool opener is removed, or
+// read again · later closers are removed · a control token at an edge is text ·
+// the start of a marker is not held at an edge, or in the text · all held text is
+// released when its first byte is text · white space is not held in thinking, is
+// held in the answer, is not given out.
+//
+// Prefill: the last marker counts · the shortest counts · control tokens are
+// visible · a tool opener, or a closer, always comes first · of two at one place
+// the tool opener counts.
+
 // texts are samples for one format: every sequence of two of its markers, pieces
 // of them, white space and letters, some longer ones, and, shared out among the
 // states, a sixth of the sequences of three.
 func texts(f reasoning.Format, start reasoning.State) []string {
 	atoms := []string{"a", " ", "\n\t", "<"}
 	for _, set := range [][]string{f.Open, f.Close, f.ToolOpen, f.ControlTokens} {
-		for _, m := range set {
-			atoms = append(atoms, m)
-		}
+		atoms = append(atoms, set...)
 		if len(set) > 0 {
 			m := set[0]
 			atoms = append(atoms, m[:len(m)-1], m[len(m)/2:])

@@ -95,7 +95,7 @@ func (l *lexicon) match(a, b string, roles role, final bool) (m *marker, whole b
 		if strings.HasPrefix(b, rest) {
 			return m, true
 		}
-		if !final && len(b) < len(rest) && strings.HasPrefix(rest, b) {
+		if !final && strings.HasPrefix(rest, b) {
 			return m, false
 		}
 	}

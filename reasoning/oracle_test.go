@@ -35,6 +35,8 @@ func judge(f reasoning.Format, start reasoning.State, text string) verdict {
 		return verdict{answer: strings.TrimLeft(clean(f, text), blanks), ended: true}
 	case reasoning.StartMidAnswer:
 		return verdict{answer: clean(f, text), ended: true}
+	case reasoning.StartAnswer, reasoning.StartAuto:
+		// As set above.
 	}
 	for mayOpen && i < len(text) {
 		sets := [][]string{f.Open, f.ControlTokens}

@@ -57,6 +57,8 @@ func (p *Parser) Reset(f *Format, start State) {
 		p.state = p.settle(closed, 0)
 	case StartMidAnswer:
 		p.state = p.settle(answer, 0)
+	case StartAnswer, StartAuto:
+		fallthrough
 	default:
 		p.state, p.phase = undecided, Answer
 		if !p.lex.has(opener) {

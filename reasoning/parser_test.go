@@ -282,7 +282,7 @@ func TestReset(t *testing.T) {
 	if got := splitWith(t, p, " a"); got != (verdict{answer: " a", ended: true}) {
 		t.Errorf("zero format: %+v", got)
 	}
-	for range 3 {
+	for round := range 4 {
 		for _, f := range pool {
 			for _, start := range starts {
 				text := " " + strings.Join(f.Open, "") + " a " + strings.Join(f.Close, "") + " b"
@@ -292,6 +292,9 @@ func TestReset(t *testing.T) {
 				}
 				p.Reset(&f, start)
 				p.Feed(text[:len(text)/2])
+				if round%2 == 0 {
+					p.Feed(" ")
+				}
 			}
 		}
 	}
@@ -315,6 +318,26 @@ func TestLongWhiteSpace(t *testing.T) {
 		}
 		if got := split(t, f, reasoning.StartAnswer, octets(blank+"a")...); got.answer != blank+"a" {
 			t.Errorf("%d blanks before an answer: %d bytes", n, len(got.answer))
+		}
+	}
+}
+
+// TestLongText has its marker anywhere in a text of several windows of the scan.
+func TestLongText(t *testing.T) {
+	for _, f := range []reasoning.Format{
+		{Close: []string{"</think>"}},
+		{Close: []string{"</think>", "◁/t▷", "[T]"}, ToolOpen: []string{"(never"}},
+	} {
+		for _, n := range []int{0, 1, 4090, 4095, 4096, 4097, 4099, 8191, 8192, 10_000} {
+			for _, closer := range f.Close {
+				text := strings.Repeat("x", n) + closer + strings.Repeat("y", 5000) + closer
+				want := judge(f, reasoning.StartThinking, text)
+				for _, cut := range []int{0, n, n + 1, n + len(closer), len(text)} {
+					if got := split(t, f, reasoning.StartThinking, text[:cut], text[cut:]); got != want {
+						t.Errorf("%q after %d bytes, cut at %d: boundary %d of %d", closer, n, cut, got.boundary, want.boundary)
+					}
+				}
+			}
 		}
 	}
 }

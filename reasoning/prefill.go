@@ -20,9 +20,9 @@ func StartAfter(f *Format, prefill string, def State) State {
 		return def
 	}
 	closer, after := first(prefill, f.Close)
-	tool, _ := first(prefill, f.ToolOpen)
+	tool, toolEnd := first(prefill, f.ToolOpen)
 	switch {
-	case closer >= 0 && (tool < 0 || closer <= tool):
+	case closer >= 0 && (tool < 0 || closer < tool || closer == tool && after > toolEnd):
 		if visible(prefill[after:], f.ControlTokens) {
 			return StartMidAnswer
 		}

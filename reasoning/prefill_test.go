@@ -10,7 +10,7 @@ import (
 func TestStartAfter(t *testing.T) {
 	const asIs = reasoning.State(0) // the default
 	f := reasoning.Format{
-		Open: []string{"<t>", "<t>>"}, Close: []string{"</t>", "<r>", "</t></r>", ""}, ToolOpen: []string{"<c>", "<c></t>"},
+		Open: []string{"<t>", "<t>>"}, Close: []string{"</t>", "<r>", "</t></r>", "<c>>", "[<c>", ""}, ToolOpen: []string{"<c>", "<c></t>", "<r>\n"},
 		MarkersSpecial: true, ControlTokens: []string{"<r>", "<e>"},
 	}
 	for _, tt := range []struct {
@@ -31,7 +31,7 @@ func TestStartAfter(t *testing.T) {
 		{"<t>a<t>", reasoning.StartMidThinking},
 		{"<t>a dozen dozens</t>", reasoning.StartClosed},
 		{"<t>a</t>\n\n", reasoning.StartClosed},
-		{"<t>a</t> <e>\n<r> ", reasoning.StartClosed},
+		{"<t>a</t> <e>\n<e><r> ", reasoning.StartClosed},
 		{"<t>a</t></r>", reasoning.StartClosed},
 		{"</t>", reasoning.StartClosed},
 		{"a<r>", reasoning.StartClosed},
@@ -42,6 +42,9 @@ func TestStartAfter(t *testing.T) {
 		{"<t>a<c></t>", reasoning.StartMidAnswer},
 		{"<t>a</t><c>", reasoning.StartMidAnswer},
 		{"<c>", reasoning.StartMidAnswer},
+		{"a<c>>", reasoning.StartClosed},
+		{"a[<c>", reasoning.StartClosed},
+		{"a<r>\n", reasoning.StartMidAnswer},
 	} {
 		for _, def := range []reasoning.State{reasoning.StartThinking, reasoning.StartAnswer, reasoning.StartAuto} {
 			want := tt.want

@@ -12,7 +12,6 @@ func undecided(p *Parser) stateFn {
 	switch {
 	case m != nil:
 		p.skip(len(m.text))
-		p.drop()
 		p.phase = Thinking
 		return opened
 	case visible || p.final:
@@ -28,7 +27,6 @@ func prompted(p *Parser) stateFn {
 	m, visible := p.edge(opener | closer | tool)
 	if m != nil && m.role == opener {
 		p.skip(len(m.text))
-		p.drop()
 		return opened
 	}
 	return p.begin(m, visible)
@@ -41,7 +39,7 @@ func opened(p *Parser) stateFn {
 }
 
 // begin leaves the edge of thinking for what comes first: the marker m, or
-// visible text.
+// visible text. It drops what white space was held since the stream began.
 func (p *Parser) begin(m *marker, visible bool) stateFn {
 	if m != nil || visible || p.final {
 		p.drop()
