@@ -1,0 +1,213 @@
+package ledger_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"oneslot/ledger"
+	"oneslot/usage"
+)
+
+// filled is a ledger of twelve rows of two keys, two models and three days.
+func filled(t *testing.T) *ledger.Ledger {
+	l := open(t, ledger.Config{Dir: t.TempDir()})
+	for n := range 12 {
+		r := served(n)
+		r.Created = start.Add(time.Duration(n) * 6 * time.Hour)
+		r.Key = []string{"team-a", "team-b"}[n%2]
+		r.Model = []string{"ripple", "ripple", "other"}[n%3]
+		r.QueueWait = time.Duration(n) * time.Second
+		if n%4 == 3 {
+			r.Outcome, r.Tokens = ledger.Abandoned, usage.NotRun()
+			r.Slot = 0
+		}
+		must(t, l.Finish(r))
+	}
+	must(t, l.Begin(ledger.Row{ID: id(100), Created: start, Key: "team-c", Model: "ripple"}))
+	return l
+}
+
+func TestList(t *testing.T) {
+	l := filled(t)
+	day := 24 * time.Hour
+	for _, tc := range []struct {
+		name string
+		q    ledger.Query
+		want []int
+	}{
+		{"newest first", ledger.Query{Limit: 3}, []int{11, 10, 9}},
+		{"by key", ledger.Query{Key: "team-b", Limit: 2}, []int{11, 9}},
+		{"by model", ledger.Query{Model: "other"}, []int{11, 8, 5, 2}},
+		{"by outcome", ledger.Query{Outcome: ledger.Abandoned}, []int{11, 7, 3}},
+		{"open ones", ledger.Query{Outcome: ledger.Queued}, []int{100}},
+		{"since is included", ledger.Query{Since: start.Add(66 * time.Hour)}, []int{11}},
+		{"until is not", ledger.Query{Until: start.Add(6 * time.Hour)}, []int{100, 0}},
+		{"a day", ledger.Query{Since: start.Add(day), Until: start.Add(2 * day)}, []int{7, 6, 5, 4}},
+		{"all together", ledger.Query{Since: start.Add(day), Until: start.Add(2 * day), Key: "team-b", Model: "other", Outcome: ledger.Served}, []int{5}},
+		{"none", ledger.Query{Key: "nobody"}, nil},
+		{"after one", ledger.Query{After: id(2)}, []int{1, 100, 0}},
+		{"after the last one", ledger.Query{After: id(0)}, nil},
+		{"after one that is no more", ledger.Query{After: id(77)}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rows, _, err := l.List(t.Context(), tc.q)
+			must(t, err)
+			var got []string
+			for _, r := range rows {
+				got = append(got, r.ID)
+			}
+			var want []string
+			for _, n := range tc.want {
+				want = append(want, id(n))
+			}
+			if strings.Join(got, " ") != strings.Join(want, " ") {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+		})
+	}
+}
+
+// TestPages walks through all rows, whatever the size of a page.
+func TestPages(t *testing.T) {
+	l := filled(t)
+	for _, limit := range []int{1, 2, 5, 12, 13, 14} {
+		var q ledger.Query
+		q.Limit = limit
+		seen := map[string]bool{}
+		for pages := 0; ; pages++ {
+			rows, next, err := l.List(t.Context(), q)
+			must(t, err)
+			for _, r := range rows {
+				if seen[r.ID] {
+					t.Fatalf("limit %d: row %s came twice", limit, r.ID)
+				}
+				seen[r.ID] = true
+			}
+			if next == "" {
+				break
+			}
+			if len(rows) != limit || next != rows[limit-1].ID {
+				t.Fatalf("limit %d: %d rows, next %s", limit, len(rows), next)
+			}
+			q.After = next
+		}
+		if len(seen) != 13 {
+			t.Errorf("limit %d: %d rows, want 13", limit, len(seen))
+		}
+	}
+}
+
+func TestSum(t *testing.T) {
+	l := filled(t)
+	for _, tc := range []struct {
+		by   ledger.By
+		q    ledger.Query
+		want []string
+	}{
+		{ledger.ByKey, ledger.Query{}, []string{
+			`{"key":"team-a","outcomes":{"served":6},"queue_wait_ms":{"p50":4000,"p90":10000,"p99":10000},"requests":6,"slot_ms":462060,"tokens":{"prompt":4872,"cached_prompt":0,"thinking":3840,"answer":612,"completion":4452}}`,
+			`{"key":"team-b","outcomes":{"abandoned":3,"served":3},"queue_wait_ms":{"p50":5000,"p90":11000,"p99":11000},"requests":6,"slot_ms":231030,"tokens":{"prompt":2436,"cached_prompt":0,"thinking":1920,"answer":306,"completion":2226}}`,
+			`{"key":"team-c","outcomes":{"queued":1},"queue_wait_ms":{"p50":0,"p90":0,"p99":0},"requests":1,"slot_ms":0,"tokens":{"prompt":null,"cached_prompt":null,"thinking":null,"answer":null,"completion":null}}`,
+		}},
+		{ledger.ByModel, ledger.Query{Outcome: ledger.Abandoned}, []string{
+			`{"model":"other","outcomes":{"abandoned":1},"queue_wait_ms":{"p50":11000,"p90":11000,"p99":11000},"requests":1,"slot_ms":0,"tokens":{"prompt":null,"cached_prompt":null,"thinking":0,"answer":0,"completion":0}}`,
+			`{"model":"ripple","outcomes":{"abandoned":2},"queue_wait_ms":{"p50":3000,"p90":7000,"p99":7000},"requests":2,"slot_ms":0,"tokens":{"prompt":null,"cached_prompt":null,"thinking":0,"answer":0,"completion":0}}`,
+		}},
+		{ledger.ByDay, ledger.Query{Key: "team-a"}, []string{
+			`{"day":"2026-12-03",`, `{"day":"2026-12-02",`, `{"day":"2026-12-01",`, `{"day":"2026-11-30",`,
+		}},
+		{ledger.ByKey, ledger.Query{Key: "nobody"}, nil},
+	} {
+		t.Run(string(tc.by)+fmt.Sprint(len(tc.want)), func(t *testing.T) {
+			got, err := l.Sum(t.Context(), tc.q, tc.by)
+			must(t, err)
+			if len(got) != len(tc.want) {
+				t.Fatalf("%d groups, want %d: %+v", len(got), len(tc.want), got)
+			}
+			for i, s := range got {
+				line, err := json.Marshal(s)
+				must(t, err)
+				if !strings.HasPrefix(string(line), tc.want[i]) {
+					t.Errorf("got  %s\nwant %s", line, tc.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestRetention(t *testing.T) {
+	now := start
+	dir := t.TempDir()
+	l := open(t, ledger.Config{Dir: dir, Retention: time.Hour, Now: func() time.Time { return now }})
+	must(t, l.Finish(served(0)))
+	must(t, l.Begin(queued(1)))
+	must(t, l.Flush(t.Context()))
+	now = start.Add(2 * time.Hour)
+	young := served(2)
+	young.Created = now
+	must(t, l.Finish(young))
+	must(t, l.Flush(t.Context()))
+	if got := left(t, l); got != "2 1" {
+		t.Errorf("rows %s are left, want 2 and the open 1", got)
+	}
+	must(t, l.Finish(served(1)))
+	must(t, l.Flush(t.Context()))
+	if got := left(t, l); got != "2" {
+		t.Errorf("rows %s are left, want 2", got)
+	}
+}
+
+func TestMaxRows(t *testing.T) {
+	l := open(t, ledger.Config{Dir: t.TempDir(), MaxRows: 5})
+	must(t, l.Begin(queued(0)))
+	for n := 1; n <= 20; n++ {
+		must(t, l.Finish(served(n)))
+		must(t, l.Flush(t.Context()))
+	}
+	if got := left(t, l); got != "20 19 18 17 16 0" {
+		t.Errorf("rows %s are left, want the last five and the open one", got)
+	}
+}
+
+// TestMaxRowsLowered deletes many at the first write, a part at a time.
+func TestMaxRowsLowered(t *testing.T) {
+	dir := t.TempDir()
+	l, err := ledger.Open(t.Context(), ledger.Config{Dir: dir})
+	must(t, err)
+	for n := range 2500 {
+		must(t, l.Finish(served(n)))
+	}
+	must(t, l.Close())
+	l = open(t, ledger.Config{Dir: dir, MaxRows: 3})
+	must(t, l.Finish(served(2500)))
+	must(t, l.Close())
+	l = open(t, ledger.Config{Dir: dir})
+	if got := left(t, l); got != "2500 2499 2498" {
+		t.Errorf("rows %s are left", got)
+	}
+}
+
+// left lists the numbers of the rows, newest first.
+func left(t *testing.T, l *ledger.Ledger) string {
+	t.Helper()
+	rows, _, err := l.List(context.Background(), ledger.Query{})
+	must(t, err)
+	var list []string
+	for _, r := range rows {
+		list = append(list, strings.TrimLeft(r.ID, "0"))
+		if list[len(list)-1] == "" {
+			list[len(list)-1] = "0"
+		}
+	}
+	for i, hex := range list {
+		var n int
+		_, err := fmt.Sscanf(hex, "%x", &n)
+		must(t, err)
+		list[i] = fmt.Sprint(n)
+	}
+	return strings.Join(list, " ")
+}
