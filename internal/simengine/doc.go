@@ -8,7 +8,11 @@
 //
 //	engine, err := simengine.New(simengine.Config{Thinking: 20, Answer: 10, Admin: true})
 //	…
-//	http.Serve(listener, engine)
+//	server := http.Server{Handler: engine, IdleTimeout: 5 * time.Second} // as the engines do
+//	server.Serve(listener)
+//	…
+//	engine.Close() // before the server: it ends the handlers
+//	server.Close()
 //
 // or, with the same names in lower case as flags,
 //

@@ -159,6 +159,7 @@ func (e *Engine) accept(r *http.Request, body []byte) (*run, *wire.Problem) {
 	if problem != nil {
 		return nil, problem
 	}
+	job.rec.Header = r.Header
 	return job, e.admit(job)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -27,6 +28,7 @@ type Run struct {
 	RID    string          `json:"rid"` // from the request, else the engine's own
 	Path   string          `json:"path"`
 	Body   json.RawMessage `json:"body,omitempty"`
+	Header http.Header     `json:"-"` // not to be changed; never told over HTTP
 	Stream bool            `json:"stream"`
 
 	Arrived    time.Time `json:"arrived"`

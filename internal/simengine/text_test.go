@@ -3,6 +3,7 @@ package simengine_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -376,10 +377,27 @@ func TestGuises(t *testing.T) {
 	if r := e.Stats().Runs[1]; r.ThinkingTokens != 2 {
 		t.Errorf("vllm, budget: %+v", r)
 	}
+	if flowing := chat(t, url, `"model":"tiny","stream_reasoning":false,"separate_reasoning":false,`+hi); flowing.chunks < 20 || flowing.thinking == "" {
+		t.Errorf("vllm does not know SGLang's switches: %+v", flowing)
+	}
+	cfg.ContextLength = 100
+	_, url = simtest.Start(t, cfg)
+	for _, limit := range []string{"", `"max_tokens":5000,`} {
+		if s := chat(t, url, `"model":"tiny","ignore_eos":true,`+limit+hi); s.usage.TotalTokens != 100 || s.finish != "length" {
+			t.Errorf("vllm goes to the end of the context: %+v", s.usage)
+		}
+	}
+	_, body := read(t, url+"/v1/chat/completions", `{"model":"tiny","continue_final_message":true,"messages":[{"role":"assistant","content":"<think>so</think>"}]}`)
+	if !strings.Contains(body, `"content":null,"reasoning":"`) {
+		t.Errorf("vllm, not streamed, takes a continued answer for thinking: %s", body)
+	}
 	_, url = simtest.Start(t, opening(simengine.LlamaCPP))
 	s = chat(t, url, `"thinking_budget_tokens":3,"max_tokens":999999,`+hi)
 	if s.thinking == "" || strings.HasPrefix(s.answer, "\n") || s.model != "tiny" || s.usage.CompletionTokens != 3+2+1+8+1 {
 		t.Errorf("llama: %+v", s)
+	}
+	if flowing := chat(t, url, `"stream_reasoning":false,"separate_reasoning":false,`+hi); flowing.chunks < 20 || flowing.thinking == "" {
+		t.Errorf("llama does not know SGLang's switches: %+v", flowing)
 	}
 	if raw := chat(t, url, `"reasoning_format":"none",`+hi); !strings.HasPrefix(raw.answer, "<think>") {
 		t.Errorf("llama, raw: %+v", raw)
@@ -387,7 +405,7 @@ func TestGuises(t *testing.T) {
 	if _, body := read(t, url+"/tokenize", `{"prompt":"a b"}`); body != `{"tokens":[]}` {
 		t.Errorf("llama, tokenize with another engine's field: %s", body)
 	}
-	_, body := read(t, url+"/apply-template", `{`+hi+`}`)
+	_, body = read(t, url+"/apply-template", `{`+hi+`}`)
 	_, count := read(t, url+"/v1/chat/completions/input_tokens", `{`+hi+`}`)
 	if !strings.Contains(body, "user\\nhi") || count != `{"input_tokens":10}` {
 		t.Errorf("llama: %s %s", body, count)
@@ -408,5 +426,34 @@ func TestRunsAreKept(t *testing.T) {
 	}
 	if !slices.Equal(rids, []string{"r0", "r1", "r2"}) {
 		t.Errorf("runs %v", rids)
+	}
+}
+
+func TestNothingToSay(t *testing.T) {
+	cfg := fast()
+	cfg.Thinking, cfg.Answer = -1, -1
+	_, url := simtest.Start(t, cfg)
+	if s := chat(t, url, hi); s.thinking != "" || s.answer != "\n\n" || s.usage.CompletionTokens != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestHeadersAreSeen(t *testing.T) {
+	e, url := simtest.Start(t, fast())
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(`{`+hi+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	req.Header.Set("Authorization", "Bearer secret")
+	if status, _, body := do(t, req); status != 200 {
+		t.Fatalf("%d %s", status, body)
+	}
+	s := e.Stats()
+	if got := s.Runs[0].Header.Get("Authorization"); got != "Bearer secret" {
+		t.Errorf("header %q", got)
+	}
+	if told, err := json.Marshal(s); err != nil || strings.Contains(string(told), "secret") {
+		t.Errorf("a header is told: %s %v", told, err)
 	}
 }

@@ -145,7 +145,7 @@ func TestProblems(t *testing.T) {
 		{"half an array", chatPath, "[", 400, "json_invalid"},
 		{"half", chatPath, `{"a":`, 400, "'loc': ('body', 5)"},
 		{"null", chatPath, `null`, 400, "json_invalid"},
-		{"no messages", chatPath, `{}`, 400, "'loc': ('body', 'messages'), 'msg': 'Field required'"},
+		{"no messages", chatPath, `{}`, 400, "'loc': ('body', 'messages'), 'msg': 'Field required', 'input': None"},
 		{"null messages", chatPath, `{"messages":null}`, 400, "list_type"},
 		{"no role", chatPath, `{"messages":[{"content":"x"}]}`, 400, "'messages', 0)"},
 		{"wrong role", chatPath, `{"messages":[{"role":"user","content":"a"},{"role":"wizard","content":"x"}]}`, 400, "'messages', 1)"},
