@@ -70,7 +70,7 @@ func open(t *testing.T, proxy *stack.Proxy, engine *stack.Engine, tokens int) *r
 // next reads on until a line has the prefix, and returns it.
 func (r *raw) next(t *testing.T, prefix string) string {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case line, ok := <-r.lines:

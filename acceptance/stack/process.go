@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -31,6 +33,10 @@ func Start(t testing.TB, out io.Writer, name string, args ...string) *Process {
 	t.Helper()
 	p := &Process{name: name, said: &lockedBuffer{}, done: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.Background(), name, args...)
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool {
+		// The proxy takes every ONESLOT_ variable for a setting of its own.
+		return strings.HasPrefix(pair, "ONESLOT_")
+	})
 	p.cmd.Stderr, p.cmd.Stdout = p.said, p.said
 	if out != nil {
 		p.cmd.Stdout = io.MultiWriter(out, p.said)

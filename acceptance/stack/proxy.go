@@ -40,7 +40,8 @@ func StartProxy(t testing.TB, engine *Engine, more ...string) *Proxy {
 func StartSimulated(t testing.TB, more ...string) *Proxy {
 	t.Helper()
 	address := freeAddress(t)
-	Start(t, nil, env(t, "ONESLOT_BIN"), "sim", "--listen", address)
+	Start(t, nil, env(t, "ONESLOT_BIN"), "sim", "--listen", address,
+		"--tokens-per-second", "-1", "--prefill-tokens-per-second", "-1")
 	Eventually(t, 50*time.Millisecond, "the simulated engine answers", func() bool {
 		return status(t, "http://"+address+"/v1/models") == http.StatusOK
 	})

@@ -45,7 +45,7 @@ func (e *Engine) Exact() bool { return e.Model == "tiny" }
 // Long is a number of tokens that takes this model a few seconds.
 func (e *Engine) Long() int {
 	if e.Model == "tiny" {
-		return 12000
+		return 16000
 	}
 	return 300
 }
