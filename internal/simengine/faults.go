@@ -47,7 +47,6 @@ func (e *Engine) SetFaults(f Faults) {
 			job.stop(errDied)
 		}
 	}
-	e.event()
 }
 
 // admin are the routes under /sim/.

@@ -239,6 +239,7 @@ func TestErrorWords(t *testing.T) {
 	short := `"messages":[{"role":"user","content":"` + strings.Repeat(" the queue", 30) + `"}]`
 	for _, tc := range []struct{ name, body, want string }{
 		{"prompt", long, "The input (130 tokens) is longer than the model's context length (100 tokens)."},
+		{"prompt that fills it", `"messages":[{"role":"user","content":"` + strings.Repeat(" queue", 90) + `"}]`, "The input (100 tokens) is longer than the model's context length (100 tokens)."},
 		{"prompt, stream", `"stream":true,` + long, "The input (130 tokens) is longer than the model's context length (100 tokens)."},
 		{"sum", `"max_tokens":50,` + short, "Requested token count exceeds the model's maximum context length of 100 tokens. You requested a total of 120 tokens: 70 tokens from the input messages and 50 tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit."},
 		{"max_tokens", `"max_tokens":101,` + hi, "max_completion_tokens is too large: 101.This model supports at most 100 completion tokens."},

@@ -176,7 +176,11 @@ func TestHeldThinking(t *testing.T) {
 	if held.Shown(0, 30).Thinking != "" || held.Shown(0, 54) != flowing.Shown(0, 54) {
 		t.Errorf("%+v", held.Shown(0, 54))
 	}
-	o.Budget = 10
+	req.Start, o.Budget = ask.InThinking, 1
+	if one := plan.New(req, o); one.Shown(0, 1).Thinking == "" {
+		t.Errorf("a single token is lost: %+v", one.Pieces)
+	}
+	req.Start, o.Budget = ask.Opening, 10
 	if cut := plan.New(req, o); cut.Shown(9, 10).Thinking != flowing.Shown(0, 10).Thinking {
 		t.Errorf("cut, it is told at the end: %+v", cut.Pieces)
 	}

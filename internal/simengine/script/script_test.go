@@ -135,6 +135,13 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
+func TestRepeatForEver(t *testing.T) {
+	got, err := script.Parse("-- repeat 0 1s --\n:\n\n")
+	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], script.Script{script.Repeat(":\n\n", 0, time.Second)}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestAllFaultsAtOnce(t *testing.T) {
 	_, err := script.Parse("-- one --\n-- done --\n-- two --\n")
 	if err == nil || !strings.Contains(err.Error(), `section 1, "one"`) || !strings.Contains(err.Error(), `section 3, "two"`) {

@@ -61,7 +61,8 @@ func TestIDs(t *testing.T) {
 	if again := v.IDs(text); !slices.Equal(again, ids) {
 		t.Errorf("ids changed: %v, then %v", ids, again)
 	}
-	for _, bad := range [][]int{{-1}, {1 << 20}} {
+	next := v.IDs("never seen")[1] + 1
+	for _, bad := range [][]int{{-1}, {1 << 20}, {next}} {
 		if got, ok := v.Text(bad); ok {
 			t.Errorf("Text(%v) = %q, want not ok", bad, got)
 		}
