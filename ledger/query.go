@@ -68,13 +68,10 @@ func (l *Ledger) Get(ctx context.Context, id string) (Row, error) {
 	if l.writer != nil {
 		waiting, waits = l.writer.find(id)
 	}
-	if waits && !waiting.Outcome.Open() {
-		return waiting, nil
-	}
 	row, err := scan(l.reader.QueryRowContext(ctx, "SELECT "+strings.Join(columns[:], ",")+" FROM usage WHERE id = ?", id).Scan)
 	switch {
-	case err == nil && !(waits && row.Outcome.Open()):
-		return row, nil
+	case err == nil && (!waits || !row.Outcome.Open()):
+		return row, nil // an end on disk is the end, whatever still waits
 	case waits:
 		return waiting, nil
 	case errors.Is(err, sql.ErrNoRows):

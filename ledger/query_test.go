@@ -27,7 +27,7 @@ func filled(t *testing.T) *ledger.Ledger {
 		}
 		must(t, l.Finish(r))
 	}
-	must(t, l.Begin(ledger.Row{ID: id(100), Created: start, Key: "team-c", Model: "ripple"}))
+	must(t, l.Begin(ledger.Row{ID: id(100), Created: start, Key: "team-c", Model: "ripple", QueueWait: time.Minute}))
 	return l
 }
 
