@@ -119,9 +119,9 @@ func (c Config) validateNames() error {
 			faults = append(faults, fmt.Errorf("queue: slot %d: name %q is taken; names must be unique", i+1, name))
 		}
 	}
-	for field, name := range map[string]string{"name": c.Name, "owner": c.Owner} {
+	for _, name := range []string{c.Name, c.Owner} {
 		if strings.ContainsAny(name, "{}:; \t\r\n") {
-			faults = append(faults, fmt.Errorf("queue: %s %q holds a blank or one of {}:;", field, name))
+			faults = append(faults, fmt.Errorf("queue: the name %q of the line or the owner holds a blank or one of {}:;", name))
 		}
 	}
 	return errors.Join(faults...)

@@ -17,6 +17,7 @@ import (
 // and demands the same replies: order, positions, grants, fences, outcomes.
 // ONESLOT_SCHEDULES sets how many schedules are run.
 func TestTwoStores(t *testing.T) {
+	t.Parallel()
 	n := 150
 	if text := os.Getenv("ONESLOT_SCHEDULES"); text != "" {
 		n, _ = strconv.Atoi(text)
@@ -42,6 +43,7 @@ func randomConfig(seed int) Config {
 		MaxWaiting:       2 + r.IntN(8),
 		MaxWaitingPerKey: 1 + r.IntN(4),
 		PoisonGrace:      3 * time.Second,
+		Poll:             time.Duration(1+seed%2*4) * time.Second,
 	}.WithDefaults()
 }
 
@@ -53,12 +55,13 @@ func diverge(store *redisStore, cfg Config, seed int) string {
 		now:   time.Unix(1_700_000_000, 0),
 		epoch: map[string]int64{},
 		ill:   seed%3 == 0,
+		luck:  []int{40, 15}[seed%2],
 	}
 	store.clock = func() int64 { return s.now.UnixMicro() }
 	policy := line.New(cfg.rules(cfg.Lease))
 	for i := range 80 {
 		s.advance()
-		if s.IntN(40) == 0 { // Redis loses its data
+		if s.IntN(s.luck) == 0 { // Redis loses its data
 			if err := wipe(store); err != nil {
 				return err.Error()
 			}
@@ -97,6 +100,7 @@ type schedule struct {
 	last    time.Time // a moment at which a step was taken
 	epoch   map[string]int64
 	ill     bool   // engines are mostly out of order
+	luck    int    // one step in so many finds the data lost
 	by      string // who takes the next step
 	made    int
 	tickets []line.Ticket

@@ -78,12 +78,15 @@ func (q *Queue) assign(grants []line.Grant) {
 func (q *Queue) accept(g line.Grant) *hold {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if g.Fence <= q.fences[g.Slot] || q.stopped {
+	if g.Fence <= q.fences[g.Slot] || q.life.Err() != nil {
 		return nil
 	}
 	if !q.trusts(time.Now()) {
 		q.hurry()
 		return nil
+	}
+	if old := q.holds[g.Slot]; old != nil {
+		q.loseLocked(old) // freed just now, or taken away without our knowing
 	}
 	h := &hold{Grant: g}
 	q.fences[g.Slot] = g.Fence
@@ -129,18 +132,18 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 // over. Nothing is left to do for a lost one.
 func (q *Queue) giveBack(h *hold, clean bool) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
+	mine := q.holds[h.Slot] == h
+	near := q.store.lease() == 0
 	h.cancel, h.cause = nil, nil
 	switch {
-	case q.holds[h.Slot] != h:
-	case !clean:
+	case mine && !clean:
 		q.spawn(func() { q.mend(h) })
-	case q.store.lease() == 0:
-		q.mu.Unlock()
-		q.assign(q.free(h))
-		q.mu.Lock()
-	default: // a round trip that the caller need not wait for
+	case mine && !near: // a round trip that the caller need not wait for
 		q.spawn(func() { q.assign(q.free(h)) })
+	}
+	q.mu.Unlock()
+	if mine && clean && near {
+		q.assign(q.free(h))
 	}
 }
 
@@ -168,38 +171,43 @@ func (q *Queue) free(h *hold) []line.Grant {
 
 // mend makes the engine idle, however long that takes, and frees the slot. It
 // ends early when the hold is lost, and with an engine that is known to be ill
-// when the queue closes.
+// when the queue closes. That it marks the slot first also proves that the hold
+// is a real one, before anything is aborted.
 func (q *Queue) mend(h *hold) {
 	ctx, cancel := q.use(q.life, h)
 	defer cancel(nil)
-	state, pause := line.Aborting, time.Second
-	for {
-		if h.State != state {
-			q.mark(h, state)
-		}
+	q.mark(h, line.Aborting)
+	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
 		err := q.settle(ctx, h.Slot)
-		if err == nil {
-			break
+		switch {
+		case err == nil:
+			q.giveBack(h, true)
+			return
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrDown):
+			q.mark(h, line.Down)
+		default:
+			q.mark(h, line.Poisoned)
 		}
-		state = line.Poisoned
-		if errors.Is(err, ErrDown) {
-			state = line.Down
-		}
-		q.mark(h, state)
 		select {
 		case <-time.After(pause):
-			pause = min(2*pause, 10*time.Second)
 		case <-ctx.Done():
-			return
 		case <-q.closing:
 			return
 		}
 	}
-	q.giveBack(h, true)
 }
 
-// mark tells the line what is done to the engine. That is for the eyes of others;
-// if it fails, the next try tells it again.
+// settle is one bounded try.
+func (q *Queue) settle(ctx context.Context, slot string) error {
+	ctx, cancel := context.WithTimeout(ctx, q.cfg.AbortBound)
+	defer cancel()
+	return q.engine.Settle(ctx, slot)
+}
+
+// mark tells the line what is done to the engine. If the store does not answer,
+// the next try tells it again.
 func (q *Queue) mark(h *hold, state line.State) {
 	q.mu.Lock()
 	h.State = state
@@ -210,11 +218,4 @@ func (q *Queue) mark(h *hold, state line.State) {
 		defer q.mu.Unlock()
 		q.loseLocked(h)
 	}
-}
-
-// settle is one bounded try.
-func (q *Queue) settle(ctx context.Context, slot string) error {
-	ctx, cancel := context.WithTimeout(ctx, q.cfg.AbortBound)
-	defer cancel()
-	return q.engine.Settle(ctx, slot)
 }

@@ -130,6 +130,12 @@ func (q *Queue) renewed(began time.Time, by line.Caller, reply line.Reply) {
 		}
 	}
 	q.keep.forgotten = q.keep.forgotten || !reply.Known || reply.Epoch != by.Epoch
+	if reply.Epoch != by.Epoch { // the numbers begin anew, by a clock that may be behind
+		clear(q.fences)
+		for slot, h := range q.holds {
+			q.fences[slot] = h.Fence
+		}
+	}
 	q.keep.epoch, q.keep.version = reply.Epoch, reply.Version
 	q.countLocked(reply.Mine)
 	var strays []line.Grant

@@ -12,11 +12,8 @@ func (k keys) all() []string {
 	return []string{
 		k.of("line"),    // ZSET waiting ids, in order
 		k.of("tickets"), // HASH what is known of them
-		k.of("owned"),   // ZSET the same by owner
 		k.of("bykey"),   // HASH how many wait of each fairness key
-		k.of("slots"),   // HASH who holds what by which fence
-		k.of("owners"),  // ZSET processes by the end of their lease
-		k.of("meta"),    // HASH counters and switches
+		k.of("books"),   // HASH slots, owners, counters and switches
 	}
 }
 

@@ -134,7 +134,7 @@ func (q *Queue) cancelHere(s *seat) {
 	q.leave(s, ErrCancelled)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if s.hold != nil {
+	if s.hold != nil && q.jobs[s.job.ID] == s { // else its hold may be a mender's
 		s.hold.stop(ErrCancelled)
 	}
 }
@@ -182,11 +182,10 @@ func (q *Queue) Close(ctx context.Context) error {
 		q.stopAll(ErrStopping)
 		q.await()
 	}
-	err := q.quit()
 	q.end()
 	q.loops.Wait()
 	q.await()
-	return errors.Join(late, err)
+	return errors.Join(late, q.quit())
 }
 
 // await waits for what is active, but not for what ignores that it was told to

@@ -1,11 +1,20 @@
 package queue
 
 import (
+	"bufio"
+	"context"
 	"errors"
+	"fmt"
 	"net"
+	"oneslot/queue/line"
+	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,31 +23,40 @@ import (
 
 // redisServer is a real Redis of one test, without any file.
 type redisServer struct {
-	addr string
-	cmd  *exec.Cmd
+	addr  string
+	flags []string
+	cmd   *exec.Cmd
 }
 
-func startRedis(t *testing.T) *redisServer {
+func startRedis(t testing.TB) *redisServer {
+	t.Helper()
+	s := &redisServer{}
+	s.launch(t)
+	return s
+}
+
+// launch starts the server on a port that was free a moment ago.
+func (s *redisServer) launch(t testing.TB) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &redisServer{addr: l.Addr().String()}
+	s.addr = l.Addr().String()
 	_ = l.Close()
 	s.start(t)
 	t.Cleanup(s.stop)
-	return s
 }
 
-func (s *redisServer) start(t *testing.T) {
+func (s *redisServer) start(t testing.TB) {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Fatal(`redis-server is missing: run "make deps"`)
 	}
 	_, port, _ := net.SplitHostPort(s.addr)
-	s.cmd = exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	flags := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, s.flags...)
+	s.cmd = exec.Command(binary, flags...)
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +83,7 @@ func (s *redisServer) stop() {
 }
 
 // client returns a client made as the program makes its own.
-func (s *redisServer) client(t *testing.T) *redis.Client {
+func (s *redisServer) client(t testing.TB) *redis.Client {
 	t.Helper()
 	options, err := ParseRedis("redis://" + s.addr)
 	if err != nil {
@@ -80,8 +98,388 @@ func (s *redisServer) client(t *testing.T) *redis.Client {
 	return client
 }
 
-func id(n int) string {
-	return strings.Repeat("0", 26) + string([]byte{hexDigit(n >> 20), hexDigit(n >> 16), hexDigit(n >> 12), hexDigit(n >> 8), hexDigit(n >> 4), hexDigit(n)})
+// brisk are short times, for tests on a real Redis.
+func brisk(slots ...string) Config {
+	return Config{
+		Slots: slots, MaxWaiting: 10_000, MaxWaitingPerKey: 10_000,
+		Lease: 2 * time.Second, Margin: 200 * time.Millisecond, CallTimeout: 500 * time.Millisecond, Poll: 200 * time.Millisecond,
+	}
 }
 
-func hexDigit(n int) byte { return "0123456789abcdef"[n&15] }
+func (s *redisServer) bundle(t *testing.T, e *engine, cfg Config) *bundle {
+	t.Helper()
+	store, err := NewRedis(s.client(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newBundle(t, store, e, cfg)
+}
+
+// soon waits until a condition holds.
+func soon(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatal("never:", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// TestRedisManyJobs: two processes drive two slots with many jobs, some of which
+// leave, some end dirty. No slot is ever used by two, nothing is lost.
+func TestRedisManyJobs(t *testing.T) {
+	t.Parallel()
+	server, e := startRedis(t), newEngine(t)
+	a := server.bundle(t, e, brisk("one", "two"))
+	b := server.bundle(t, e, brisk("one", "two"))
+	const jobs = 400
+	var wg sync.WaitGroup
+	var served, left atomic.Int64
+	for n := range jobs {
+		q := a.queue
+		if n%2 == 1 {
+			q = b.queue
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		wg.Go(func() {
+			defer leave()
+			err := q.Do(ctx, Job{ID: id(n), Key: []string{"", "a", "b"}[n%3]}, func(_ context.Context, h *Hold) error {
+				e.begin(h.Slot, id(n))
+				runtime.Gosched()
+				if n%9 > 0 {
+					e.end(h.Slot, id(n))
+					h.Idle()
+				}
+				return nil
+			})
+			switch {
+			case err == nil:
+				served.Add(1)
+			case errors.Is(err, ErrLeft):
+				left.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+		if n%5 == 0 {
+			leave()
+		}
+	}
+	wg.Wait()
+	if served.Load() < jobs*4/5 || served.Load()+left.Load() != jobs {
+		t.Errorf("%d served, %d left", served.Load(), left.Load())
+	}
+	a.close()
+	b.close()
+	client := server.client(t)
+	left2, err := client.ZCard(t.Context(), keys{"default"}.of("line")).Result()
+	if err != nil || left2 != 0 {
+		t.Errorf("%d still in line, %v", left2, err)
+	}
+	for _, part := range []string{"tickets", "owned", "bykey", "owners"} {
+		if n, err := client.Exists(t.Context(), keys{"default"}.of(part)).Result(); err != nil || n != 0 {
+			t.Errorf("%s is not empty, %v", part, err)
+		}
+	}
+}
+
+func TestRedisMessages(t *testing.T) {
+	t.Parallel()
+	server, e := startRedis(t), newEngine(t)
+	slow := brisk("spark")
+	slow.Lease, slow.Poll = time.Hour, 20*time.Minute // no poll will heal anything here
+	a, b := server.bundle(t, e, slow), server.bundle(t, e, slow)
+	first := a.busy(1)
+	second := b.job(2)
+	soon(t, "second in line", func() bool { return len(a.snapshot().Waiting) == 1 })
+	soon(t, "both listen", func() bool {
+		n, err := server.client(t).PubSubNumSub(t.Context(), keys{"default"}.wake(a.queue.owner), keys{"default"}.wake(b.queue.owner)).Result()
+		return err == nil && n[keys{"default"}.wake(a.queue.owner)] == 1 && n[keys{"default"}.wake(b.queue.owner)] == 1
+	})
+	first.end(nil)
+	<-second.started
+	if found, err := a.queue.Cancel(id(2)); !found || err != nil {
+		t.Errorf("cancel elsewhere: found %v, %v", found, err)
+	}
+	want(t, second.result(), ErrCancelled, context.Canceled)
+	if found, err := a.queue.Cancel(id(77)); found || err != nil {
+		t.Errorf("cancelled a job that is not there: %v", err)
+	}
+	b.close()
+	a.close()
+}
+
+// TestRedisRestart: Redis is killed, and comes back with nothing.
+func TestRedisRestart(t *testing.T) {
+	t.Parallel()
+	server, e := startRedis(t), newEngine(t)
+	cfg := brisk("spark")
+	cfg.Lease = 10 * time.Second // the outage is shorter, however slow the machine
+	a, b := server.bundle(t, e, cfg), server.bundle(t, e, cfg)
+	running := a.busy(0)
+	var calls []*call
+	for n := 1; n <= 6; n++ {
+		q := []*bundle{a, b}[n%2]
+		calls = append(calls, q.job(n))
+		soon(t, "in line", func() bool { return len(a.snapshot().Waiting) == n })
+	}
+	server.stop()
+	soon(t, "new ones are refused", func() bool { return errors.Is(b.job(50).result(), ErrStoreDown) })
+	server.start(t)
+	soon(t, "all are back", func() bool {
+		s, err := b.queue.Snapshot(t.Context())
+		return err == nil && len(s.Waiting) == len(calls) && s.Slots[0].ID == id(0)
+	})
+	if running.returned() {
+		t.Fatal("the running job was lost:", running.err)
+	}
+	running.end(nil)
+	for _, c := range calls {
+		<-c.started
+		c.end(nil)
+		want(t, c.result())
+	}
+	order := []string{id(0), id(1), id(2), id(3), id(4), id(5), id(6)}
+	if got := e.order(); !slices.Equal(got, order) {
+		t.Errorf("served %v", got)
+	}
+	a.close()
+	b.close()
+}
+
+const victimEnv = "ONESLOT_QUEUE_VICTIM"
+
+// victim is a process that holds the slot and waits for it, until it is killed.
+func victim() {
+	options, err := ParseRedis("redis://" + os.Getenv(victimEnv))
+	if err != nil {
+		panic(err)
+	}
+	cfg := brisk("spark")
+	store, err := NewRedis(redis.NewUniversalClient(options), cfg)
+	if err != nil {
+		panic(err)
+	}
+	q, err := New(store, &engine{user: map[string]string{}}, cfg)
+	if err != nil {
+		panic(err)
+	}
+	for n := range 10 {
+		go func() {
+			_ = q.Do(context.Background(), Job{ID: id(100 + n)}, func(ctx context.Context, _ *Hold) error {
+				<-ctx.Done()
+				fmt.Println(context.Cause(ctx))
+				select {}
+			})
+		}()
+	}
+	select {}
+}
+
+// startVictim starts a process that holds the only slot, and waits until it does.
+func (s *redisServer) startVictim(t *testing.T, b *bundle) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	process := exec.Command(os.Args[0])
+	process.Env = append(os.Environ(), victimEnv+"="+s.addr)
+	process.Stderr = os.Stderr
+	out, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = process.Process.Kill()
+		_ = process.Wait()
+	})
+	soon(t, "the victim holds the slot and waits", func() bool {
+		s := b.snapshot()
+		return s.Slots[0].State == line.Busy && len(s.Waiting) == 9
+	})
+	return process, bufio.NewReader(out)
+}
+
+// TestRedisDeadProcess: a process is killed with kill -9, or is stopped and goes on
+// later. Its slot and its places are free within its lease + 1 s, by the clock of
+// Redis; a stopped one learns that it has lost its slot.
+func TestRedisDeadProcess(t *testing.T) {
+	for name, signal := range map[string]os.Signal{"killed": os.Kill, "stopped": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, e := startRedis(t), newEngine(t)
+			b := server.bundle(t, e, brisk("spark"))
+			process, says := server.startVictim(t, b)
+			next := b.job(1)
+			soon(t, "in line", func() bool { return len(b.snapshot().Waiting) == 10 })
+			if err := process.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			dead, err := server.client(t).Time(t.Context()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-next.started
+			if after := time.UnixMicro(next.hold.Fence).Sub(dead); after > brisk().Lease+time.Second {
+				t.Errorf("free %v after the signal", after)
+			}
+			if e.settled == 0 {
+				t.Error("the ghost of the dead was not settled")
+			}
+			if s := b.snapshot(); len(s.Waiting) != 0 {
+				t.Errorf("the dead wait: %+v", s.Waiting)
+			}
+			if signal == syscall.SIGSTOP {
+				if err := process.Process.Signal(syscall.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+				if text, err := says.ReadString('\n'); err != nil || text != ErrSlotLost.Error()+"\n" {
+					t.Errorf("the stopped process says %q, %v", text, err)
+				}
+			}
+			next.end(nil)
+			want(t, next.result())
+			b.close()
+		})
+	}
+}
+
+// TestRedisCluster: the scripts keep to one slot of a cluster.
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	server := &redisServer{flags: []string{"--cluster-enabled", "yes"}}
+	server.launch(t)
+	if err := server.client(t).ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the cluster is well", func() bool {
+		info, err := server.client(t).ClusterInfo(t.Context()).Result()
+		return err == nil && strings.Contains(info, "cluster_state:ok")
+	})
+	options, err := ParseRedis("redis://" + server.addr + "?cluster=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, e := redis.NewUniversalClient(options), newEngine(t)
+	defer func() { _ = client.Close() }()
+	store, err := NewRedis(client, brisk("spark"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := newBundle(t, store, e, brisk("spark")), newBundle(t, store, e, brisk("spark"))
+	first, second := a.busy(1), b.job(2)
+	soon(t, "in line", func() bool { return len(a.snapshot().Waiting) == 1 })
+	first.end(nil)
+	<-second.started
+	second.end(nil)
+	want(t, second.result())
+	a.close()
+	b.close()
+}
+
+func TestRedisOtherSlots(t *testing.T) {
+	t.Parallel()
+	server, e := startRedis(t), newEngine(t)
+	a := server.bundle(t, e, brisk("one"))
+	a.busy(1).end(nil)
+	b := server.bundle(t, e, brisk("one", "two"))
+	err := b.job(2).result()
+	want(t, err, ErrStoreDown)
+	if err == nil || !strings.Contains(err.Error(), "other slots") {
+		t.Errorf("error %v does not say what is wrong", err)
+	}
+	a.close()
+	soon(t, "the new slots are taken over", func() bool {
+		c := b.job(3)
+		c.end(nil)
+		return c.result() == nil
+	})
+	b.close()
+}
+
+// TestRedisOldSlots: a slot that was held by a process now dead, left out of the
+// set and taken in again, is free.
+func TestRedisOldSlots(t *testing.T) {
+	t.Parallel()
+	client := startRedis(t).client(t)
+	now := time.Unix(1_700_000_000, 0)
+	apply := func(owner string, step line.Step, slots ...string) line.Reply {
+		t.Helper()
+		store, err := newRedisStore(client, brisk(slots...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.clock = func() int64 { return now.UnixMicro() }
+		reply, err := store.apply(t.Context(), line.Caller{Owner: owner}, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	apply("a", line.Join{ID: id(1)}, "one", "two")
+	now = now.Add(time.Minute)
+	apply("b", line.Renew{}, "one")
+	now = now.Add(time.Minute)
+	for _, s := range apply("c", line.Look{}, "one", "two").View.Slots {
+		if s.State != line.Idle || s.Clean {
+			t.Errorf("slot %+v", s)
+		}
+	}
+}
+
+func TestNewRedisRefuses(t *testing.T) {
+	unbounded := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer func() { _ = unbounded.Close() }()
+	if _, err := NewRedis(unbounded, brisk("one")); err == nil || !strings.Contains(err.Error(), "ContextTimeoutEnabled") {
+		t.Errorf("a client without bounds: %v", err)
+	}
+	ring := redis.NewRing(&redis.RingOptions{})
+	defer func() { _ = ring.Close() }()
+	if _, err := NewRedis(ring, brisk("one")); err == nil {
+		t.Error("a ring was taken")
+	}
+	if _, err := NewRedis(unbounded, Config{}); err == nil {
+		t.Error("a line without slots was taken")
+	}
+}
+
+func TestParseRedis(t *testing.T) {
+	for _, c := range []struct {
+		addresses []string
+		want      func(o *redis.UniversalOptions) bool
+	}{
+		{[]string{"redis://127.0.0.1:7000/2"}, func(o *redis.UniversalOptions) bool {
+			return slices.Equal(o.Addrs, []string{"127.0.0.1:7000"}) && o.DB == 2 && o.TLSConfig == nil && o.ContextTimeoutEnabled && !o.IsClusterMode
+		}},
+		{[]string{"rediss://me:secret@cache"}, func(o *redis.UniversalOptions) bool {
+			return o.TLSConfig != nil && o.Username == "me" && o.Password == "secret" && o.Addrs[0] == "cache:6379"
+		}},
+		{[]string{"redis://:pw@a:1", "redis://b:2"}, func(o *redis.UniversalOptions) bool {
+			return slices.Equal(o.Addrs, []string{"a:1", "b:2"}) && o.Password == "pw" && o.MasterName == ""
+		}},
+		{[]string{"redis://a:1?sentinel=mine&pool_size=7,redis://b:2"}, func(o *redis.UniversalOptions) bool {
+			return slices.Equal(o.Addrs, []string{"a:1", "b:2"}) && o.MasterName == "mine" && o.PoolSize == 7
+		}},
+		{[]string{"redis://a:1?cluster=true"}, func(o *redis.UniversalOptions) bool { return o.IsClusterMode }},
+		{[]string{"a:1"}, nil},
+		{[]string{""}, nil},
+		{[]string{"http://me:secret@a"}, nil},
+		{[]string{"redis://me:secret@a:1", "redis://me:secret@b:x"}, nil},
+		{[]string{"redis://me:secret@a/x"}, nil},
+		{[]string{"redis://me:secret@a?typo=1"}, nil},
+	} {
+		o, err := ParseRedis(c.addresses...)
+		switch {
+		case c.want == nil && err == nil:
+			t.Errorf("%q was taken", c.addresses)
+		case c.want == nil && strings.Contains(err.Error(), "secret"):
+			t.Errorf("%q: the password is in the error: %v", c.addresses, err)
+		case c.want != nil && (err != nil || !c.want(o)):
+			t.Errorf("%q: %+v, %v", c.addresses, o, err)
+		}
+	}
+}

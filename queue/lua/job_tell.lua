@@ -5,9 +5,9 @@
 local id = ARGV[own]
 local job = lookup(id) or running(id)
 if job then
-  redis.call('PUBLISH', ARGV[9] .. job.owner, 'cancel ' .. id)
+  call('PUBLISH', ARGV[9] .. job.owner, 'cancel ' .. id)
 else
-  out.verdict = STALE
+  verdict = STALE
 end
 settle()
 return reply()

@@ -8,41 +8,57 @@ local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
 
 -- present answers a join whose job is there already.
 local function present()
-  local t, s = lookup(id), running(id)
-  if t then
-    if t.owner == me then out.arrival = t.arrival else out.verdict = DUPLICATE end
-  elseif s then
-    if s.owner == me then add(out.grants, s) else out.verdict = DUPLICATE end
+  local s = running(id)
+  local t = not s and books.waiting > 0 and lookup(id)
+  if s and s.owner == me then
+    add(grants, s)
+  elseif t and t.owner == me then
+    arrival = t.arrival
+  elseif s or t then
+    verdict = DUPLICATE
   end
-  return t or s
+  return s or t
 end
 
--- illness is other than DONE when every slot has been out of order for too long.
-local function illness()
-  local verdict = ALL_DOWN
-  for _, s in ipairs(slots) do
-    if not sick(s.state) or now - s.since <= grace then return DONE end
-    if s.state == POISONED then verdict = ALL_POISONED end
-  end
-  return verdict
-end
-
+-- admit says whether there is room for one more.
 local function admit()
-  local verdict = illness()
-  if verdict ~= DONE then return verdict end
-  if redis.call('ZCARD', LINE) >= max_waiting then return FULL end
-  if tonumber(redis.call('HGET', BYKEY, key) or 0) >= max_per_key then return KEY_LIMIT end
+  local illness = ALL_DOWN
+  for _, s in ipairs(slots) do
+    if not sick(s.state) or now - s.since <= grace then
+      illness = DONE
+      break
+    end
+    if s.state == POISONED then illness = ALL_POISONED end
+  end
+  if illness ~= DONE then return illness end
+  if books.waiting >= tonumber(ARGV[4]) then return FULL end
+  if key ~= '' and tonumber(call('HGET', BYKEY, key) or 0) >= tonumber(ARGV[5]) then return KEY_LIMIT end
   return DONE
 end
 
+-- at_once finds the slot that a job gets without standing in line.
+local function at_once()
+  if books.waiting > 0 or not granting() then return nil end
+  for _, s in ipairs(slots) do
+    if s.state == IDLE and s.clean == 1 then return s end
+  end
+end
+
 if not present() then
-  out.verdict = admit()
-  if out.verdict == DONE then
-    meta.arrival = math.max(meta.arrival + 1, now)
-    out.arrival = meta.arrival
-    insert(id, {class = class, arrival = out.arrival, key = key})
+  verdict = admit()
+  if verdict == DONE then
+    books.arrival = math.max(books.arrival + 1, now)
+    arrival = books.arrival
+    owner()
+    local s = at_once()
+    if s then
+      books.version = books.version + 2 -- in line and out of it
+      hand(s, me, id, BUSY)
+    else
+      insert(id, {class = class, arrival = arrival, key = key})
+    end
   end
 end
 settle()
-out.position = position(id)
+if books.waiting > 0 then place = position(id) end
 return reply()

@@ -1,6 +1,6 @@
 -- line_pause: stop or resume the handing out of slots.
 --
 -- ARGV[11] 1 to stop, 0 to resume
-meta.paused = tonumber(ARGV[own])
+books.paused = tonumber(ARGV[own])
 settle()
 return reply()

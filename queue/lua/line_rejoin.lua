@@ -5,7 +5,7 @@
 for i = own, #ARGV, 4 do
   local id, t = ARGV[i], {class = ARGV[i + 1], arrival = tonumber(ARGV[i + 2]), key = ARGV[i + 3]}
   if not lookup(id) and not running(id) then
-    meta.arrival = math.max(meta.arrival, t.arrival)
+    books.arrival = math.max(books.arrival, t.arrival)
     insert(id, t)
   end
 end

@@ -3,8 +3,8 @@
 -- ARGV[11] and what follows: slot, fence, state, id of each hold the caller believes in
 -- returns  known: 1 if the lease had not run out; mine: its tickets in line;
 --          holds: all it has; lost: those of the given it has no more
-out.known = register() and 1 or 0
-redis.call('ZADD', OWNERS, int(now + lease), me)
+known = owners[me] and 1 or 0
+owner().till, owners_changed = now + lease, true
 for i = own, #ARGV, 4 do
   local h = {slot = ARGV[i], fence = tonumber(ARGV[i + 1]), state = tonumber(ARGV[i + 2]), owner = me, id = ARGV[i + 3]}
   if not held(h.slot, h.fence) then
@@ -12,15 +12,15 @@ for i = own, #ARGV, 4 do
     if s and s.state == IDLE and h.fence > s.fence then
       -- Books without the latest pages: the number is later than any they know.
       s.fence, s.state, s.owner, s.id, s.clean, s.since, s.changed = h.fence, h.state, me, h.id, 0, now, true
-      meta.fence = math.max(meta.fence, h.fence)
+      books.fence = math.max(books.fence, h.fence)
     else
-      add(out.lost, h)
+      add(lost, h)
     end
   end
 end
 settle()
-out.mine = redis.call('ZLEXCOUNT', OWNED, '[' .. me .. ':', '(' .. me .. ';')
+mine = owners[me].tickets
 for _, s in ipairs(slots) do
-  if s.state ~= IDLE and s.owner == me then add(out.holds, s) end
+  if s.state ~= IDLE and s.owner == me then add(holds, s) end
 end
 return reply()

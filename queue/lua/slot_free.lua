@@ -5,6 +5,6 @@
 -- ARGV[13] 1 if its engine has been seen idle since its last use, else 0
 -- returns  DONE, or STALE if the caller does not hold it by this fence
 local s = held(ARGV[own], tonumber(ARGV[own + 1]))
-if s then release(s, tonumber(ARGV[own + 2])) else out.verdict = STALE end
+if s then release(s, tonumber(ARGV[own + 2])) else verdict = STALE end
 settle()
 return reply()

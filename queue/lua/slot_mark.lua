@@ -10,7 +10,7 @@ if s then
   if s.state ~= state and not (sick(s.state) and sick(state)) then s.since = now end
   s.state, s.changed = state, true
 else
-  out.verdict = STALE
+  verdict = STALE
 end
 settle()
 return reply()
