@@ -3,6 +3,7 @@ package downstream
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -104,7 +105,9 @@ func New(w http.ResponseWriter, r *http.Request, cfg Config) (*Client, error) {
 		first = cfg.Heartbeat
 	}
 	if stream || cfg.Heartbeat > 0 && cfg.Beat != BeatOff {
-		c.timer = time.AfterFunc(first, c.tick)
+		// The timer must be in its field before it can fire.
+		c.timer = time.AfterFunc(math.MaxInt64, c.tick)
+		c.timer.Reset(first)
 	}
 	return c, nil
 }
@@ -144,10 +147,17 @@ func (c *Client) Committed() bool {
 	return c.committed
 }
 
+// tickAgain is when a heartbeat looks again that found somebody writing.
+const tickAgain = time.Second
+
 // tick runs on the timer: it commits a stream's status line when its time has
 // come and breaks every silence of a heartbeat's length.
 func (c *Client) tick() {
-	c.mu.Lock()
+	if !c.mu.TryLock() {
+		// Somebody is writing this moment, so the client is not left in silence.
+		c.timer.Reset(tickAgain)
+		return
+	}
 	defer c.mu.Unlock()
 	if c.released || c.ended || c.err != nil {
 		return
