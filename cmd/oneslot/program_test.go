@@ -22,7 +22,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main() // ends the process
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // pipes is a network of one listener, over pipes, so that the whole program can
 // run on the clock of a synctest bubble.
