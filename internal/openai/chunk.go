@@ -2,7 +2,7 @@ package openai
 
 import (
 	"errors"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -19,7 +19,7 @@ type Chunk struct {
 	// ToolCalls and FunctionCall are raw JSON.
 	ToolCalls, FunctionCall string
 	// Extra holds the other keys of the delta that are not null, as raw
-	// `"key":value` pairs joined by commas.
+	// `"key":value` pairs joined by commas, on one line.
 	Extra string
 	// Logprobs is choices[0].logprobs as raw JSON.
 	Logprobs string
@@ -38,15 +38,19 @@ type Chunk struct {
 }
 
 // ParseChunk reads one event. Events without choices, with a null delta or
-// with unknown keys are valid chunks that say little (engines send them).
+// with unknown keys are valid chunks that say little (engines send them). An
+// event that came on several lines is read as one, so that what passes as raw
+// JSON fits into one line.
 func ParseChunk(data string) (Chunk, error) {
 	var c Chunk
-	if !gjson.Valid(data) {
+	root, err := parse(data)
+	if err != nil || !root.IsObject() {
 		return c, ErrNotChunk
 	}
-	root := gjson.Parse(data)
-	if !root.IsObject() {
-		return c, ErrNotChunk
+	if strings.IndexByte(data, '\n') >= 0 || strings.IndexByte(data, '\r') >= 0 {
+		// JSON strings hold neither, so these are blanks between tokens.
+		data = strings.NewReplacer("\n", " ", "\r", " ").Replace(data)
+		root = gjson.Parse(data)
 	}
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
@@ -120,7 +124,7 @@ func (c *Chunk) delta(delta gjson.Result) {
 			}
 		case "function_call":
 			c.FunctionCall = value.Raw
-		case "role":
+		case "role", "reasoning_details": // the latter repeats the thinking
 		default:
 			if c.Extra != "" {
 				c.Extra += ","
@@ -136,13 +140,4 @@ func rawOf(r gjson.Result) string {
 		return ""
 	}
 	return r.Raw
-}
-
-// validRune returns the length of the valid rune s begins with, or 0.
-func validRune(s string) int {
-	r, n := utf8.DecodeRuneInString(s)
-	if r == utf8.RuneError && n <= 1 {
-		return 0
-	}
-	return n
 }

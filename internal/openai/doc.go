@@ -9,12 +9,15 @@
 //
 // # What it promises
 //
-//   - Decode never accepts what would be misread later: the body is one JSON
-//     object in valid UTF-8, and each typed field has its type or is null.
-//   - Rewrite changes the named keys and keeps the other bytes and their order.
+//   - DecodeChat never accepts what would be misread later: the body is one JSON
+//     object in valid UTF-8, and each field that oneslot knows has its type or is
+//     null. Names count as they are spelled, and of a repeated one the last value
+//     counts, which is how the engines read them.
+//   - Rewrite changes the named keys and keeps the other bytes and their order;
+//     ForwardMessages does the same to a list of messages.
 //   - A Chunk is read in one pass and tolerates null and absence everywhere:
-//     null equals absent.
+//     null equals absent. No event makes it panic or exhaust the stack.
 //   - An Emitter writes a chunk on one line, with only the keys that say
-//     something: never a null delta key, never an empty delta.
+//     something: never a null delta key.
 //   - A Problem is the only shape in which an error leaves the program.
 package openai

@@ -12,6 +12,8 @@ import (
 // The statuses that have a meaning here, of RFC 9110.
 const (
 	badRequest    = 400
+	unauthorized  = 401
+	forbidden     = 403
 	tooMany       = 429
 	internalError = 500
 	badGateway    = 502
@@ -71,48 +73,73 @@ const maxEngineText = 2000
 // as SGLang's, nested as vLLM's and llama.cpp's, FastAPI's `detail`, plain
 // text) into a Problem with the engine's status. Texts of a 5xx are replaced
 // and texts of a 4xx lose file paths and stack frames, which say more about
-// the engine's host than a client should know.
+// the engine's host than a client should know. A refusal of the proxy's own
+// credentials is no fault of the client and becomes a 502, as does whatever is
+// no error status at all.
 func EngineProblem(status int, body string) *Problem {
-	p := &Problem{Status: status, Type: "invalid_request_error"}
-	var e gjson.Result
-	if gjson.Valid(body) {
-		if e = gjson.Parse(body); e.Get("error").IsObject() {
-			e = e.Get("error")
-		}
-	}
-	p.Message = engineText(e, body)
-	p.Param = stringOf(e.Get("param"))
-	p.Code = engineCode(e.Get("code"), p.Message)
 	switch {
-	case status == tooMany:
-		p.Type = "rate_limit_error"
 	case status == unavailable:
-		p.Type, p.Code, p.Message = "service_unavailable_error", "engine_unavailable", "The engine is busy or not ready. Try again later."
-	case status >= internalError, status < badRequest:
-		p.Status, p.Type, p.Code, p.Message = badGateway, "server_error", "upstream_error", "The engine failed on this request. Its own log says why."
-	case p.Message == "":
+		return &Problem{Status: unavailable, Type: "service_unavailable_error", Code: "engine_unavailable", Message: "The engine is busy or not ready. Try again later."}
+	case status == unauthorized || status == forbidden:
+		return &Problem{Status: badGateway, Type: "server_error", Code: "upstream_error", Message: "The engine refused the proxy's own credentials. The operator has to correct the engine's api_key."}
+	case status >= internalError || status < badRequest:
+		return &Problem{Status: badGateway, Type: "server_error", Code: "upstream_error", Message: "The engine failed on this request. Its own log says why."}
+	}
+	e := engineError(body)
+	p := &Problem{Status: status, Type: "invalid_request_error", Message: clean(engineText(e, body))}
+	if status == tooMany {
+		p.Type = "rate_limit_error"
+	}
+	p.Code, p.Param = engineCode(e.Get("code"), p.Message), engineParam(e.Get("param"))
+	if p.Message == "" {
 		p.Message = fmt.Sprintf("The engine refused the request with status %d and no text.", status)
 	}
 	return p
 }
 
-func engineText(e gjson.Result, body string) string {
-	text := ""
+// engineParam makes the name of a request field of an engine's: vLLM begins it
+// with the place it was found in, and has one of its own for the prompt.
+func engineParam(param gjson.Result) string {
+	name := strings.TrimPrefix(param.Str, "body.")
 	switch {
-	case e.Get("message").Type == gjson.String:
-		text = e.Get("message").String()
-	case e.Get("detail").Exists():
-		text = stringOf(e.Get("detail"))
-	case e.Get("error").Type == gjson.String:
-		text = e.Get("error").String()
-	case !e.Exists():
-		text = body
+	case name == "input_text":
+		return "messages"
+	case !fieldName.MatchString(name), name == "body":
+		return ""
 	}
-	return clean(text)
+	return name
+}
+
+// engineError finds the object that tells the error. A body that was cut off is
+// read as far as its members are whole.
+func engineError(body string) gjson.Result {
+	e := gjson.Parse(body)
+	if !e.IsObject() || depthAbove(body, maxDepth) {
+		return gjson.Result{}
+	}
+	if inner := e.Get("error"); inner.IsObject() {
+		return inner
+	}
+	return e
+}
+
+func engineText(e gjson.Result, body string) string {
+	for _, name := range []string{"message", "detail", "error"} {
+		switch v := e.Get(name); {
+		case v.Type == gjson.String:
+			return v.Str
+		case v.IsArray() || v.IsObject():
+			return v.Raw
+		}
+	}
+	if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
+		return "" // JSON that says nothing
+	}
+	return body
 }
 
 // contextWords are how the engines say that a prompt does not fit.
-var contextWords = regexp.MustCompile(`(?i)context length|context size|maximum context|longer than the model|max_completion_tokens is too large|exceed_context`)
+var contextWords = regexp.MustCompile(`(?i)context length|context size|maximum context|longer than the model|max_completion_tokens is too large|max_model_len`)
 
 // engineCode makes OpenAI's string code of an engine's, which is often the
 // status as a number.
@@ -120,26 +147,16 @@ func engineCode(c gjson.Result, message string) string {
 	if contextWords.MatchString(message) {
 		return "context_length_exceeded"
 	}
-	if c.Type == gjson.String {
-		return c.String()
+	if fieldName.MatchString(c.Str) {
+		return c.Str
 	}
 	return ""
 }
 
-func stringOf(r gjson.Result) string {
-	switch r.Type {
-	case gjson.String:
-		return r.String()
-	case gjson.Null:
-		return ""
-	default:
-		return r.Raw
-	}
-}
-
 var (
 	frameLine = regexp.MustCompile(`(?m)^\s*File ".*$|^\s*Traceback.*$`)
-	filePath  = regexp.MustCompile(`(?:[A-Za-z]:)?(?:<[\w.-]+>)?(?:/[\w.+@-]+){2,}`)
+	filePath  = regexp.MustCompile(`(?:<[\w.-]+>)?(?:/[\w.+@-]+){2,}|[A-Za-z]:(?:[\\/][\w.+@ -]+)+`)
+	fieldName = regexp.MustCompile(`^[A-Za-z_][\w.\[\]-]{0,99}$`)
 )
 
 // clean takes stack frames, the lines that follow them, and file paths out of
@@ -159,45 +176,6 @@ func clean(text string) string {
 		text = strings.ToValidUTF8(text[:maxEngineText], "") + "…"
 	}
 	return text
-}
-
-// AppendString appends s as a JSON string. It escapes only what JSON demands
-// (no HTML escapes, U+2028 stays raw) and replaces invalid UTF-8 by U+FFFD.
-func AppendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c >= ' ' && c != '"' && c != '\\' && c < 0x80 {
-			continue
-		} else if c >= 0x80 {
-			n := validRune(s[i:])
-			if n > 0 {
-				i += n - 1
-				continue
-			}
-			b = append(append(b, s[start:i]...), "\uFFFD"...)
-		} else {
-			b = appendEscape(append(b, s[start:i]...), c)
-		}
-		start = i + 1
-	}
-	return append(append(b, s[start:]...), '"')
-}
-
-func appendEscape(b []byte, c byte) []byte {
-	const hex = "0123456789abcdef"
-	switch c {
-	case '"', '\\':
-		return append(b, '\\', c)
-	case '\n':
-		return append(b, '\\', 'n')
-	case '\r':
-		return append(b, '\\', 'r')
-	case '\t':
-		return append(b, '\\', 't')
-	default:
-		return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-	}
 }
 
 var _ json.Marshaler = (*Problem)(nil)

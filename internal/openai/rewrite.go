@@ -17,7 +17,7 @@ func Rewrite(body []byte, set []Member, drop func(key string) bool) []byte {
 	for _, m := range set {
 		owned[m.Key] = true
 	}
-	var kept []Member
+	var kept []Member // with raw keys
 	at := map[string]int{}
 	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
 		if owned[key.Str] || drop != nil && drop(key.Str) {
@@ -28,21 +28,21 @@ func Rewrite(body []byte, set []Member, drop func(key string) bool) []byte {
 			return true
 		}
 		at[key.Str] = len(kept)
-		kept = append(kept, Member{key.Str, value.Raw})
+		kept = append(kept, Member{key.Raw, value.Raw})
 		return true
 	})
+	for _, m := range set {
+		kept = append(kept, Member{String(m.Key), m.Raw})
+	}
 	out := append(make([]byte, 0, len(body)+256), '{')
-	for _, m := range append(kept, set...) {
+	for _, m := range kept {
 		if m.Raw == "null" || m.Raw == "" {
 			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(AppendString(out, m.Key), ':'), m.Raw...)
+		out = append(append(append(out, m.Key...), ':'), m.Raw...)
 	}
 	return append(out, '}')
 }
-
-// String returns s as raw JSON, for a Member.
-func String(s string) string { return string(AppendString(nil, s)) }

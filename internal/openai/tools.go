@@ -1,45 +1,11 @@
 package openai
 
 import (
-	"strings"
+	"cmp"
+	"slices"
 
 	"github.com/tidwall/gjson"
 )
-
-// DropNulls returns raw JSON without the members that are null, at any depth.
-// SGLang fills tool-call deltas with null keys, which typed clients refuse.
-func DropNulls(raw string) string {
-	if !strings.Contains(raw, "null") {
-		return raw
-	}
-	return string(appendWithoutNulls(nil, gjson.Parse(raw)))
-}
-
-func appendWithoutNulls(b []byte, v gjson.Result) []byte {
-	if !v.IsObject() && !v.IsArray() {
-		return append(b, v.Raw...)
-	}
-	object := v.IsObject()
-	b = append(b, v.Raw[0])
-	mark := len(b)
-	v.ForEach(func(key, value gjson.Result) bool {
-		if object && value.Type == gjson.Null {
-			return true
-		}
-		if len(b) > mark {
-			b = append(b, ',')
-		}
-		if object {
-			b = append(append(b, key.Raw...), ':')
-		}
-		b = appendWithoutNulls(b, value)
-		return true
-	})
-	if object {
-		return append(b, '}')
-	}
-	return append(b, ']')
-}
 
 // ToolCalls gathers the tool-call deltas of a stream into whole calls, by
 // index, for clients that do not stream. The zero value is empty and ready.
@@ -47,36 +13,46 @@ type ToolCalls struct {
 	calls []toolCall
 }
 
+// toolCall is a call so far: of a function with arguments, or of a custom tool
+// with input, which are text both.
 type toolCall struct {
-	index                          int64
-	id, kind, name, arguments, raw string
+	index       int64
+	id          string
+	custom      bool
+	name, input []byte
 }
 
 // Add takes the raw `tool_calls` list of one delta. Fragments of one index are
-// joined in the order in which they come; an entry without an index continues
-// the latest call, or begins the first.
+// joined in the order in which they come. An entry without an index continues
+// the latest call, unless it brings another id: then it begins a new one.
 func (t *ToolCalls) Add(raw string) {
 	gjson.Parse(raw).ForEach(func(_, d gjson.Result) bool {
-		c := t.at(d.Get("index"))
-		if id := d.Get("id").String(); id != "" {
+		if !d.IsObject() {
+			return true
+		}
+		id := d.Get("id").String()
+		c := t.at(d.Get("index"), id)
+		if id != "" {
 			c.id = id
 		}
-		if kind := d.Get("type").String(); kind != "" {
-			c.kind = kind
-		}
-		c.name += d.Get("function.name").String()
-		c.arguments += d.Get("function.arguments").String()
+		body, input := d.Get("function"), "arguments"
 		if custom := d.Get("custom"); custom.IsObject() {
-			c.raw = custom.Raw
+			c.custom, body, input = true, custom, "input"
 		}
+		c.name = append(c.name, body.Get("name").String()...)
+		c.input = append(c.input, body.Get(input).String()...)
 		return true
 	})
 }
 
-func (t *ToolCalls) at(index gjson.Result) *toolCall {
+func (t *ToolCalls) at(index gjson.Result, id string) *toolCall {
 	n := index.Int()
-	if !index.Exists() && len(t.calls) > 0 {
-		return &t.calls[len(t.calls)-1]
+	if index.Type != gjson.Number && len(t.calls) > 0 {
+		last := &t.calls[len(t.calls)-1]
+		if id == "" || last.id == "" || id == last.id {
+			return last
+		}
+		n = last.index + 1
 	}
 	for i := range t.calls {
 		if t.calls[i].index == n {
@@ -87,83 +63,29 @@ func (t *ToolCalls) at(index gjson.Result) *toolCall {
 	return &t.calls[len(t.calls)-1]
 }
 
-// JSON returns the `tool_calls` list of a message, or nil when there were none.
+// JSON returns the `tool_calls` list of a message in the order of the indexes,
+// or nil when there were no calls.
 func (t *ToolCalls) JSON() []byte {
 	if len(t.calls) == 0 {
 		return nil
 	}
+	calls := slices.Clone(t.calls)
+	slices.SortStableFunc(calls, func(a, b toolCall) int { return cmp.Compare(a.index, b.index) })
 	b := []byte{'['}
-	for i, c := range t.calls {
+	for i, c := range calls {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = AppendString(append(b, `{"id":`...), c.id)
-		if c.raw != "" {
-			b = append(append(append(b, `,"type":"custom","custom":`...), c.raw...), '}')
-			continue
+		kind, input := "function", "arguments"
+		if c.custom {
+			kind, input = "custom", "input"
 		}
-		b = AppendString(append(b, `,"type":"function","function":{"name":`...), c.name)
-		b = AppendString(append(b, `,"arguments":`...), c.arguments)
-		b = append(b, "}}"...)
+		b = append(append(append(b, `,"type":"`...), kind...), `","`...)
+		b = append(append(b, kind...), `":{"name":`...)
+		b = AppendString(b, string(c.name))
+		b = append(append(append(b, `,"`...), input...), `":`...)
+		b = append(AppendString(b, string(c.input)), "}}"...)
 	}
 	return append(b, ']')
-}
-
-// MergeMembers joins two lists of `"key":value` pairs as the deltas of one
-// message are joined: of a key that both have, texts and lists are strung
-// together, objects are merged, and of anything else the later one counts.
-func MergeMembers(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	merged := mergeObjects(gjson.Parse("{"+a+"}"), gjson.Parse("{"+b+"}"))
-	return merged[1 : len(merged)-1]
-}
-
-func mergeObjects(a, b gjson.Result) string {
-	late := b.Map()
-	var set []Member
-	b.ForEach(func(key, value gjson.Result) bool {
-		set = append(set, Member{key.Str, value.Raw})
-		return true
-	})
-	early := a.Map()
-	for i, m := range set {
-		if before, ok := early[m.Key]; ok {
-			set[i].Raw = mergeValues(before, late[m.Key])
-		}
-	}
-	out := []byte{'{'}
-	a.ForEach(func(key, value gjson.Result) bool {
-		if _, again := late[key.Str]; !again {
-			out = appendMember(out, Member{key.Str, value.Raw})
-		}
-		return true
-	})
-	for _, m := range set {
-		out = appendMember(out, m)
-	}
-	return string(append(out, '}'))
-}
-
-func appendMember(b []byte, m Member) []byte {
-	if len(b) > 1 {
-		b = append(b, ',')
-	}
-	return append(append(AppendString(b, m.Key), ':'), m.Raw...)
-}
-
-func mergeValues(a, b gjson.Result) string {
-	switch {
-	case a.Type == gjson.String && b.Type == gjson.String:
-		return String(a.Str + b.Str)
-	case a.IsObject() && b.IsObject():
-		return mergeObjects(a, b)
-	case a.IsArray() && b.IsArray() && a.Raw != "[]" && b.Raw != "[]":
-		return a.Raw[:len(a.Raw)-1] + "," + b.Raw[1:]
-	case b.Type == gjson.Null:
-		return a.Raw
-	default:
-		return b.Raw
-	}
 }
