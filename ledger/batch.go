@@ -71,7 +71,7 @@ func insert(ctx context.Context, tx *sql.Tx, rows batch) error {
 	if err != nil {
 		return err
 	}
-	defer put.Close()
+	defer func() { _ = put.Close() }()
 	for _, id := range rows.order {
 		if _, err := put.ExecContext(ctx, rows.rows[id].values()...); err != nil {
 			return err

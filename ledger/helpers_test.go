@@ -91,3 +91,18 @@ func raw(t testing.TB, dir string) *sql.DB {
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
+
+// run changes the file itself.
+func run(t testing.TB, db *sql.DB, statement string) {
+	t.Helper()
+	_, err := db.ExecContext(context.Background(), statement)
+	must(t, err)
+}
+
+// gone is the context of a caller that has left.
+func gone(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}

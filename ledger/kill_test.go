@@ -49,7 +49,7 @@ func child(dir string) {
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	for _, after := range []int{1, 2, 3, 5, 8, 13, 30} {
-		cmd := exec.Command(os.Args[0])
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), childDir+"="+dir)
 		out, err := cmd.StdoutPipe()
 		must(t, err)
@@ -103,9 +103,9 @@ func inspect(t *testing.T, dir string, last int) {
 	}
 	db := raw(t, dir)
 	var sound string
-	must(t, db.QueryRow("PRAGMA integrity_check").Scan(&sound))
+	must(t, db.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&sound))
 	if !strings.EqualFold(sound, "ok") {
 		t.Errorf("integrity: %s", sound)
 	}
-	must(t, second(db.Exec("DELETE FROM usage")))
+	run(t, db, "DELETE FROM usage")
 }

@@ -158,9 +158,9 @@ func TestLabelsAreCut(t *testing.T) {
 func TestNoTextColumn(t *testing.T) {
 	dir := t.TempDir()
 	open(t, ledger.Config{Dir: dir})
-	rows, err := raw(t, dir).Query("SELECT name FROM pragma_table_info('usage') WHERE type = 'TEXT' AND name NOT LIKE '%\\_source' ESCAPE '\\' ORDER BY cid")
+	rows, err := raw(t, dir).QueryContext(t.Context(), "SELECT name FROM pragma_table_info('usage') WHERE type = 'TEXT' AND name NOT LIKE '%\\_source' ESCAPE '\\' ORDER BY cid")
 	must(t, err)
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	var names []string
 	for rows.Next() {
 		var name string
@@ -213,7 +213,7 @@ func TestBrokenDisk(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, ledger.Config{Dir: dir, Backlog: 10})
 	db := raw(t, dir)
-	must(t, second(db.Exec("ALTER TABLE usage RENAME TO away")))
+	run(t, db, "ALTER TABLE usage RENAME TO away")
 	for n := range 10 {
 		must(t, l.Begin(queued(n)))
 	}
@@ -232,7 +232,7 @@ func TestBrokenDisk(t *testing.T) {
 	if got := get(t, l, 3).Outcome; got != ledger.Served {
 		t.Errorf("a waiting row is %s", got)
 	}
-	must(t, second(db.Exec("ALTER TABLE away RENAME TO usage")))
+	run(t, db, "ALTER TABLE away RENAME TO usage")
 	for l.Flush(t.Context()) != nil { // the try under way may still have failed
 		must(t, t.Context().Err())
 	}
@@ -251,7 +251,7 @@ func TestCloseSaysWhatIsLost(t *testing.T) {
 	dir := t.TempDir()
 	l, err := ledger.Open(t.Context(), ledger.Config{Dir: dir, Every: time.Hour})
 	must(t, err)
-	must(t, second(raw(t, dir).Exec("DROP TABLE usage")))
+	run(t, raw(t, dir), "DROP TABLE usage")
 	must(t, l.Finish(served(1)))
 	if err := l.Close(); err == nil || !strings.Contains(err.Error(), "1 rows are lost") {
 		t.Errorf("close: %v", err)
@@ -307,7 +307,7 @@ func BenchmarkWrite(b *testing.B) {
 
 func ExampleLedger() {
 	dir, _ := os.MkdirTemp("", "ledger")
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	ctx := context.Background()
 
 	l, err := ledger.Open(ctx, ledger.Config{Dir: dir, Retention: 90 * 24 * time.Hour})
@@ -315,7 +315,7 @@ func ExampleLedger() {
 		fmt.Println(err)
 		return
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 
 	row := ledger.Row{ID: "0af7651916cd43dd8448eb211c80319c", Model: "ripple", Tokens: usage.NotRun()}
 	_ = l.Begin(row)

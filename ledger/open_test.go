@@ -41,9 +41,17 @@ func TestOpenFails(t *testing.T) {
 			return ledger.Config{Dir: dir}
 		}, ledger.ErrDamaged, "move it away"},
 		{"a ledger of a newer program", func(t *testing.T, dir string) ledger.Config {
-			must(t, second(raw(t, dir).Exec("PRAGMA user_version = 99")))
+			run(t, raw(t, dir), "PRAGMA user_version = 99")
 			return ledger.Config{Dir: dir}
 		}, ledger.ErrNewer, "version 99"},
+		{"a file with a table of that name", func(t *testing.T, dir string) ledger.Config {
+			run(t, raw(t, dir), "CREATE TABLE usage (x)")
+			return ledger.Config{Dir: dir}
+		}, nil, "0001_usage.sql"},
+		{"a file without a ledger, to read", func(t *testing.T, dir string) ledger.Config {
+			run(t, raw(t, dir), "CREATE TABLE other (x)")
+			return ledger.Config{Dir: dir, ReadOnly: true}
+		}, nil, "no such table"},
 		{"in use", func(t *testing.T, dir string) ledger.Config {
 			open(t, ledger.Config{Dir: dir})
 			return ledger.Config{Dir: dir}
@@ -55,7 +63,7 @@ func TestOpenFails(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := tc.prepare(t, t.TempDir())
 			l, err := ledger.Open(t.Context(), cfg)
-			if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
+			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("open: %v\nwant %v that says %q", err, tc.want, tc.says)
 			}
 			if l != nil {
@@ -77,6 +85,25 @@ func TestOpenAfterFailure(t *testing.T) {
 	}
 	must(t, os.Remove(path))
 	must(t, open(t, ledger.Config{Dir: dir}).Begin(queued(1)))
+}
+
+// TestHalfAMigration finds a migration that fails in its middle undone.
+func TestHalfAMigration(t *testing.T) {
+	dir := t.TempDir()
+	db := raw(t, dir)
+	run(t, db, "CREATE TABLE other (created)")
+	run(t, db, "CREATE INDEX usage_created ON other (created)") // the name is wanted after the table
+	if _, err := ledger.Open(t.Context(), ledger.Config{Dir: dir}); err == nil {
+		t.Fatal("a migration succeeds that cannot")
+	}
+	var version, tables int
+	must(t, db.QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version))
+	must(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_master WHERE name = 'usage'").Scan(&tables))
+	if version != 0 || tables != 0 {
+		t.Errorf("version %d, %d tables are left", version, tables)
+	}
+	run(t, db, "DROP TABLE other")
+	must(t, open(t, ledger.Config{Dir: dir}).Finish(served(1)))
 }
 
 // TestOpenAgain keeps the schema and the rows.

@@ -68,7 +68,7 @@ func (l *Ledger) Get(ctx context.Context, id string) (Row, error) {
 	if l.writer != nil {
 		waiting, waits = l.writer.find(id)
 	}
-	row, err := scan(l.reader.QueryRowContext(ctx, "SELECT "+strings.Join(columns[:], ",")+" FROM usage WHERE id = ?", id).Scan)
+	row, err := scan(l.reader.QueryRowContext(ctx, "SELECT "+columns+" FROM usage WHERE id = ?", id).Scan)
 	switch {
 	case err == nil && (!waits || !row.Outcome.Open()):
 		return row, nil // an end on disk is the end, whatever still waits
@@ -120,12 +120,12 @@ func (l *Ledger) List(ctx context.Context, q Query) (rows []Row, next string, er
 		where += " AND (created, seq) < (SELECT created, seq FROM usage WHERE id = ?)"
 		args = append(args, q.After)
 	}
-	found, err := l.reader.QueryContext(ctx, "SELECT "+strings.Join(columns[:], ",")+" FROM usage WHERE "+where+
+	found, err := l.reader.QueryContext(ctx, "SELECT "+columns+" FROM usage WHERE "+where+
 		" ORDER BY created DESC, seq DESC LIMIT ?", append(args, q.Limit+1)...)
 	if err != nil {
 		return nil, "", fault(l.path, "list", err)
 	}
-	defer found.Close()
+	defer func() { _ = found.Close() }()
 	for found.Next() {
 		row, err := scan(found.Scan)
 		if err != nil {

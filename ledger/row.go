@@ -70,19 +70,26 @@ func (r *Row) labels() []*string {
 	}
 }
 
-// clip cuts every label to maxLabel bytes of valid UTF-8.
+// clip makes every label valid UTF-8 of at most maxLabel bytes.
 func (r *Row) clip() {
 	for _, label := range r.labels() {
-		if len(*label) > maxLabel {
-			cut := maxLabel
-			for cut > 0 && !utf8.RuneStart((*label)[cut]) {
-				cut--
-			}
-			// A copy, since the rest of the text would stay in memory with it.
-			*label = strings.Clone((*label)[:cut])
+		if len(*label) > maxLabel || !utf8.ValidString(*label) {
+			*label = cut(strings.ToValidUTF8(cut(*label), "\ufffd"))
 		}
-		*label = strings.ToValidUTF8(*label, "\ufffd")
 	}
+}
+
+// cut returns a copy of s without what is beyond maxLabel bytes, so that the
+// rest does not stay in memory with it.
+func cut(s string) string {
+	if len(s) <= maxLabel {
+		return s
+	}
+	end := maxLabel
+	for end > maxLabel-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return strings.Clone(s[:end])
 }
 
 // record is the wire form of a row.

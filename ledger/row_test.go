@@ -2,7 +2,9 @@ package ledger_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"oneslot/ledger"
 	"oneslot/usage"
@@ -64,4 +66,57 @@ func TestOutcomes(t *testing.T) {
 	if ledger.Outcome("").Valid() || ledger.Outcome("lost").Valid() {
 		t.Error("an unknown outcome is valid")
 	}
+}
+
+// FuzzRow reads any record and writes what it has read: the same bytes again,
+// however often, and never a text that is not valid.
+func FuzzRow(f *testing.F) {
+	for _, r := range []ledger.Row{{}, queued(1), served(2)} {
+		seed, err := json.Marshal(r)
+		must(f, err)
+		f.Add(seed)
+	}
+	f.Add([]byte(`{"tokens":{"prompt":{"n":3,"source":"\u0001\u2028"}}}`))
+	f.Add([]byte(`{"tokens":{"prompt":{"n":3}},"created":-1,"queue_wait_ms":9223372036854775807}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var r ledger.Row
+		if json.Unmarshal(raw, &r) != nil {
+			return
+		}
+		once, err := json.Marshal(r)
+		must(t, err)
+		var again ledger.Row
+		must(t, json.Unmarshal(once, &again))
+		twice, err := json.Marshal(again)
+		must(t, err)
+		if string(once) != string(twice) {
+			t.Fatalf("first  %s\nsecond %s", once, twice)
+		}
+	})
+}
+
+// FuzzKept writes a row with any labels and reads it back: cut and mended, and
+// the same wherever it is read from.
+func FuzzKept(f *testing.F) {
+	l := open(f, ledger.Config{Dir: f.TempDir()})
+	f.Add("model", "key", "label", "reason")
+	f.Add("\x00", "\xff\xfe", "日本語", "'")
+	f.Add(strings.Repeat("a\xff", 200), strings.Repeat("\x80", 300), strings.Repeat("語", 100), "")
+	n := 0
+	f.Fuzz(func(t *testing.T, model, key, label, reason string) {
+		n++
+		r := served(n)
+		r.Model, r.Key, r.ClientRequestID, r.Reason = model, key, label, reason
+		must(t, l.Finish(r))
+		waiting := get(t, l, n)
+		must(t, l.Flush(t.Context()))
+		kept := get(t, l, n)
+		kept.Created, waiting.Created = start, start
+		if kept != waiting {
+			t.Fatalf("on disk   %+v\nin memory %+v", kept, waiting)
+		}
+		if len(kept.Model) > 256 || !utf8.ValidString(kept.Model) || len(label) <= 256 && utf8.ValidString(label) && kept.ClientRequestID != label {
+			t.Fatalf("model of %d bytes, label %q of %q", len(kept.Model), kept.ClientRequestID, label)
+		}
+	})
 }

@@ -86,28 +86,27 @@ func apply(ctx context.Context, db *sql.DB, file string, version int) error {
 
 // columns are those of a row, in the order of values and scan. The first one
 // identifies it and is the only one that an update leaves alone.
-var columns = [...]string{
-	"id", "created", "model", "engine", "key", "class", "client_request_id", "route", "stream",
-	"outcome", "status", "reason", "finish_reason",
-	"queue_wait_ms", "prefill_ms", "thinking_ms", "answer_ms", "slot_ms", "answer_started", "runs", "budget",
-	"prompt", "prompt_source", "cached", "cached_source", "thinking", "thinking_source",
-	"answer", "answer_source", "completion", "completion_source", "drafts", "drafts_source",
-	"engine_prompt", "engine_prompt_source", "engine_completion", "engine_completion_source",
-}
+const columns = "id, created, model, engine, key, class, client_request_id, route, stream, " +
+	"outcome, status, reason, finish_reason, " +
+	"queue_wait_ms, prefill_ms, thinking_ms, answer_ms, slot_ms, answer_started, runs, budget, " +
+	"prompt, prompt_source, cached, cached_source, thinking, thinking_source, " +
+	"answer, answer_source, completion, completion_source, drafts, drafts_source, " +
+	"engine_prompt, engine_prompt_source, engine_completion, engine_completion_source"
 
 // upsert is the statement that writes a row, unless it has ended already.
 func upsert() string {
-	set := make([]string, 0, len(columns)-1)
-	for _, c := range columns[1:] {
-		set = append(set, c+"=excluded."+c)
+	names := strings.Split(columns, ", ")
+	set := make([]string, 0, len(names)-1)
+	for _, name := range names[1:] {
+		set = append(set, name+"=excluded."+name)
 	}
-	return "INSERT INTO usage(" + strings.Join(columns[:], ",") + ") VALUES(?" + strings.Repeat(",?", len(columns)-1) + ")" +
+	return "INSERT INTO usage(" + columns + ") VALUES(?" + strings.Repeat(",?", len(names)-1) + ")" +
 		" ON CONFLICT(id) DO UPDATE SET " + strings.Join(set, ",") + " WHERE outcome IN ('queued','running')"
 }
 
 // values are the columns of r for upsert.
 func (r *Row) values() []any {
-	v := make([]any, 0, len(columns))
+	v := make([]any, 0, 40)
 	v = append(v, r.ID, r.Created.UnixMilli(), r.Model, r.Engine, r.Key, r.Class, r.ClientRequestID, r.Route, r.Stream,
 		string(r.Outcome), r.Status, r.Reason, r.FinishReason,
 		r.QueueWait.Milliseconds(), r.Prefill.Milliseconds(), r.Thinking.Milliseconds(), r.Answer.Milliseconds(),

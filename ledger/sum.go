@@ -92,15 +92,21 @@ func (l *Ledger) Sum(ctx context.Context, q Query, by By) ([]Sum, error) {
 	}
 	defer func() { _ = tx.Rollback() }()
 	from := " FROM usage WHERE " + where
-	sums := map[string]*Sum{}
-	if err := addTotals(ctx, tx, sums, "SELECT "+group+" AS g, outcome, count(*), sum(prompt), sum(cached), sum(thinking), sum(answer),"+
+	sums := adder{tx: tx, groups: map[string]*Sum{}}
+	if err := sums.addTotals(ctx, "SELECT "+group+" AS g, outcome, count(*), sum(prompt), sum(cached), sum(thinking), sum(answer),"+
 		" sum(completion), sum(slot_ms)"+from+" GROUP BY g, outcome", args); err != nil {
 		return nil, fault(l.path, "add up", err)
 	}
-	if err := addWaits(ctx, tx, sums, "SELECT "+group+", queue_wait_ms"+from+" AND outcome NOT IN ('queued','rejected')", args); err != nil {
+	if err := sums.addWaits(ctx, "SELECT "+group+", queue_wait_ms"+from+" AND outcome NOT IN ('queued','rejected')", args); err != nil {
 		return nil, fault(l.path, "add up waits", err)
 	}
-	return ordered(sums, by), nil
+	return ordered(sums.groups, by), nil
+}
+
+// adder adds up the rows of queries by group.
+type adder struct {
+	tx     *sql.Tx
+	groups map[string]*Sum
 }
 
 func ordered(sums map[string]*Sum, by By) []Sum {
@@ -116,12 +122,12 @@ func ordered(sums map[string]*Sum, by By) []Sum {
 }
 
 // addTotals reads rows of group, outcome, count, five token sums and slot time.
-func addTotals(ctx context.Context, tx *sql.Tx, sums map[string]*Sum, query string, args []any) error {
-	rows, err := tx.QueryContext(ctx, query, args...)
+func (a adder) addTotals(ctx context.Context, query string, args []any) error {
+	rows, err := a.tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var (
 			group   string
@@ -133,10 +139,10 @@ func addTotals(ctx context.Context, tx *sql.Tx, sums map[string]*Sum, query stri
 		if err := rows.Scan(&group, &outcome, &n, &t.Prompt, &t.CachedPrompt, &t.Thinking, &t.Answer, &t.Completion, &slot); err != nil {
 			return err
 		}
-		s := sums[group]
+		s := a.groups[group]
 		if s == nil {
 			s = &Sum{Outcomes: map[Outcome]int{}}
-			sums[group] = s
+			a.groups[group] = s
 		}
 		s.Requests += n
 		s.Outcomes[outcome] += n
@@ -165,12 +171,12 @@ func (t *SumTokens) add(more *SumTokens) {
 }
 
 // addWaits reads rows of group and wait.
-func addWaits(ctx context.Context, tx *sql.Tx, sums map[string]*Sum, query string, args []any) error {
-	rows, err := tx.QueryContext(ctx, query, args...)
+func (a adder) addWaits(ctx context.Context, query string, args []any) error {
+	rows, err := a.tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	waits := map[string][]int64{}
 	for rows.Next() {
 		var group string
@@ -182,7 +188,7 @@ func addWaits(ctx context.Context, tx *sql.Tx, sums map[string]*Sum, query strin
 	}
 	for group, list := range waits {
 		slices.Sort(list)
-		sums[group].QueueWait = Percentiles{P50: percentile(list, 50), P90: percentile(list, 90), P99: percentile(list, 99)}
+		a.groups[group].QueueWait = Percentiles{P50: percentile(list, 50), P90: percentile(list, 90), P99: percentile(list, 99)}
 	}
 	return rows.Err()
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"oneslot/internal/openai"
 )
 
 // Source says where a figure comes from.
@@ -39,7 +41,7 @@ func (c Count) AppendJSON(b []byte) []byte {
 	b = append(b, `{"n":`...)
 	b = strconv.AppendInt(b, int64(c.N), 10)
 	b = append(b, `,"source":`...)
-	b = strconv.AppendQuote(b, string(c.Source))
+	b = openai.AppendString(b, string(c.Source))
 	return append(b, '}')
 }
 
@@ -96,9 +98,9 @@ func rank(s Source) int {
 		return 3
 	case Estimate:
 		return 4
-	default:
-		return 5
+	case Unknown, DidNotRun:
 	}
+	return 5
 }
 
 func worse(a, b Source) Source {

@@ -67,7 +67,7 @@ func events(t testing.TB, name string) []gjson.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	var list []gjson.Result
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)

@@ -1,6 +1,10 @@
 package usage
 
-import "strconv"
+import (
+	"strconv"
+
+	"oneslot/internal/openai"
+)
 
 // Usage is the wire form of a report: the `usage` object of the OpenAI API.
 // What is unknown is left out of it.
@@ -121,7 +125,7 @@ func (w *writer) sources(t *Tokens) {
 		if source == "" {
 			source = Unknown
 		}
-		w.b = strconv.AppendQuote(w.b, string(source))
+		w.b = openai.AppendString(w.b, string(source))
 	}
 	w.b = append(w.b, "}}"...)
 	w.comma = true

@@ -21,7 +21,7 @@ import (
 // data is the folder of tokenizer files that come with the library's module.
 func data(t testing.TB) string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/daulet/tokenizers").Output()
+	out, err := exec.CommandContext(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/daulet/tokenizers").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -52,7 +52,7 @@ func TestOracle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	folder := data(t)
 	opened := map[string]*tokenizer.Tokenizer{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
