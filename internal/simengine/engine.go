@@ -143,16 +143,20 @@ func (e *Engine) text(w http.ResponseWriter, r *http.Request) {
 func (e *Engine) accept(r *http.Request, body []byte) (*run, *wire.Problem) {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if e.cfg.Dialect != LlamaCPP && strings.TrimSpace(kind) != "application/json" {
-		return nil, &wire.Problem{Status: http.StatusBadRequest, Type: "Bad Request",
-			Message: "1 validation error:\n  {'loc': ['header', 'content-type'], 'msg': \"Unsupported Media Type: Only 'application/json' is allowed\", 'type': 'value_error'}"}
+		return nil, &wire.Problem{
+			Status: http.StatusBadRequest, Type: "Bad Request",
+			Message: "1 validation error:\n  {'loc': ['header', 'content-type'], 'msg': \"Unsupported Media Type: Only 'application/json' is allowed\", 'type': 'value_error'}",
+		}
 	}
 	req, problem := e.reader.Read(r.URL.Path, body)
 	if problem != nil {
 		return nil, problem
 	}
 	if e.cfg.Dialect == VLLM && req.Model != e.cfg.Model {
-		return nil, &wire.Problem{Status: http.StatusNotFound, Type: "NotFoundError",
-			Message: "The model `" + req.Model + "` does not exist."}
+		return nil, &wire.Problem{
+			Status: http.StatusNotFound, Type: "NotFoundError",
+			Message: "The model `" + req.Model + "` does not exist.",
+		}
 	}
 	e.disguise(req)
 	job, problem := e.prepare(req)
@@ -172,7 +176,7 @@ func (e *Engine) disguise(req *ask.Request) {
 		req.Unmarked = req.Unmarked || req.Prefilled && !req.Stream
 	case LlamaCPP:
 		req.Separate, req.StreamThinking = !req.Unparsed, true
-	default:
+	case SGLang:
 	}
 }
 

@@ -35,7 +35,7 @@ func slow() simengine.Config {
 const hi = `"messages":[{"role":"user","content":"hi"}]`
 
 // post sends body and returns the open response.
-func post(t *testing.T, ctx context.Context, url, body string) *http.Response {
+func post(ctx context.Context, t *testing.T, url, body string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -52,7 +52,7 @@ func post(t *testing.T, ctx context.Context, url, body string) *http.Response {
 // read posts body and returns the status and the whole body of the answer.
 func read(t *testing.T, url, body string) (int, string) {
 	t.Helper()
-	res := post(t, t.Context(), url, body)
+	res := post(t.Context(), t, url, body)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -76,6 +76,19 @@ func do(t *testing.T, req *http.Request) (status int, contentType, body string) 
 	}
 	http.DefaultClient.CloseIdleConnections()
 	return res.StatusCode, res.Header.Get("Content-Type"), string(text)
+}
+
+// silent fails the test when the engine answers a GET.
+func silent(t *testing.T, client *http.Client, url string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := client.Do(req); err == nil {
+		res.Body.Close()
+		t.Errorf("%s: answered %d", url, res.StatusCode)
+	}
 }
 
 // chunk is what tests look at in an event or a reply.
@@ -193,7 +206,7 @@ func TestAbortWhileAttached(t *testing.T) {
 	cfg := slow()
 	cfg.Ghost = true
 	e, url := simtest.Start(t, cfg)
-	res := post(t, t.Context(), url+"/v1/chat/completions", `{"rid":"abc","stream":true,"stream_options":{"include_usage":true},`+hi+`}`)
+	res := post(t.Context(), t, url+"/v1/chat/completions", `{"rid":"abc","stream":true,"stream_options":{"include_usage":true},`+hi+`}`)
 	defer res.Body.Close()
 	if status, body := read(t, url+"/abort_request", `{"rid":"ab"}`); status != 200 || body != "" {
 		t.Errorf("abort of an unknown rid: %d %q", status, body)

@@ -35,7 +35,7 @@ func (e *Engine) routes() *http.ServeMux {
 		e.handle(mux, http.MethodGet, e.tell(facts.Props), "/props")
 		e.handle(mux, http.MethodGet, e.tell(facts.Slots), "/slots")
 		e.handle(mux, http.MethodPost, e.render, "/apply-template", "/v1/chat/completions/input_tokens")
-	default:
+	case SGLang:
 		e.sglangRoutes(mux)
 	}
 	return mux
@@ -123,7 +123,7 @@ func (e *Engine) health(w http.ResponseWriter, r *http.Request) {
 		case <-e.ctx.Done():
 			panic(http.ErrAbortHandler)
 		}
-	default:
+	case VLLM:
 	}
 	w.WriteHeader(http.StatusOK)
 }
@@ -148,7 +148,7 @@ func (e *Engine) tokenize(w http.ResponseWriter, r *http.Request) {
 		Messages json.RawMessage `json:"messages"`
 	}
 	_ = json.Unmarshal(raw, &req) // a fault is told by Render below
-	text := ""
+	var text string
 	switch {
 	case e.cfg.Dialect == LlamaCPP:
 		answer(w, map[string]any{"tokens": e.vocab.IDs(req.Content)})

@@ -48,8 +48,10 @@ func TestFactsOfSGLang(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
-	if status, text, _ := get(t, url+"/health"); status != 200 || text != "" {
-		t.Errorf("/health: %d %q", status, text)
+	for _, path := range []string{"/health", "/health_generate"} {
+		if status, text, _ := get(t, url+path); status != 200 || text != "" {
+			t.Errorf("%s: %d %q", path, status, text)
+		}
 	}
 	for path, want := range map[string]int{"/nowhere": 404, "/abort_request": 405, "/sim/stats": 404, "/slots": 404} {
 		if status, text, _ := get(t, url+path); status != want || !strings.HasPrefix(text, `{"detail":"`) {

@@ -35,9 +35,9 @@ type arrival struct {
 func (a arrival) String() string { return fmt.Sprint(a.at, " ", a.data) }
 
 // ask posts body to a piped engine.
-func ask(t *testing.T, ctx context.Context, client *http.Client, path, body string) (*http.Response, error) {
+func ask(ctx context.Context, t *testing.T, client *http.Client, body string) (*http.Response, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://engine"+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://engine/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func ask(t *testing.T, ctx context.Context, client *http.Client, path, body stri
 func arrivals(t *testing.T, client *http.Client, body string) (headed time.Duration, events []arrival) {
 	t.Helper()
 	begin := time.Now()
-	res, err := ask(t, t.Context(), client, "/v1/chat/completions", body)
+	res, err := ask(t.Context(), t, client, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +79,13 @@ func TestPace(t *testing.T) {
 			t.Errorf("the head came after %v, want it with the first token", headed)
 		}
 		// Role, 3 of thinking, close marker (not seen), empty line, 2 of answer, end, [DONE].
-		want := []time.Duration{2000, 2000, 2100, 2200, 2400, 2500, 2600, 2700, 2700}
+		want := []int64{2000, 2000, 2100, 2200, 2400, 2500, 2600, 2700, 2700}
 		if len(events) != len(want) {
 			t.Fatalf("%d events, want %d: %v", len(events), len(want), events)
 		}
 		for i, ev := range events {
-			if ev.at != want[i]*time.Millisecond {
-				t.Errorf("event %d came at %v, want %v: %s", i, ev.at, want[i]*time.Millisecond, ev.data)
+			if ev.at.Milliseconds() != want[i] {
+				t.Errorf("event %d came at %v, want %d ms: %s", i, ev.at, want[i], ev.data)
 			}
 		}
 		r := e.Stats().Runs[0]
@@ -113,9 +113,9 @@ func TestTokensPerChunk(t *testing.T) {
 	bubble(t, cfg, func(t *testing.T, _ *simengine.Engine, client *http.Client) {
 		_, events := arrivals(t, client, `{"stream":true,"separate_reasoning":false,`+hi+`}`)
 		// Role, a chunk of 4 with the marker, the other 4 with the end of the turn, finish, [DONE].
-		want := []time.Duration{2000, 2000, 2400, 2400, 2400}
+		want := []int64{2000, 2000, 2400, 2400, 2400}
 		for i, ev := range events {
-			if i >= len(want) || ev.at != want[i]*time.Millisecond {
+			if i >= len(want) || ev.at.Milliseconds() != want[i] {
 				t.Errorf("event %d at %v: %s", i, ev.at, ev.data)
 			}
 		}
@@ -149,7 +149,11 @@ func TestShapeOfARequest(t *testing.T) {
 func TestHealthTakesTime(t *testing.T) {
 	bubble(t, simengine.Config{}, func(t *testing.T, _ *simengine.Engine, client *http.Client) {
 		begin := time.Now()
-		res, err := client.Get("http://engine/health")
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://engine/health", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +172,7 @@ func leave(t *testing.T, e *simengine.Engine, client *http.Client, body string, 
 	before := e.Stats().Arrivals
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	res, err := ask(t, ctx, client, "/v1/chat/completions", body)
+	res, err := ask(ctx, t, client, body)
 	if err == nil {
 		_, err = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
@@ -226,7 +230,7 @@ func TestLeavingTheLine(t *testing.T) {
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
-			if res, err := ask(t, ctx, client, "/v1/chat/completions", streamed("first")); err == nil {
+			if res, err := ask(ctx, t, client, streamed("first")); err == nil {
 				_, _ = io.Copy(io.Discard, res.Body) // ends with the context
 				res.Body.Close()
 			}
@@ -298,7 +302,7 @@ func TestVLLMSendsTheHeadAtOnce(t *testing.T) {
 // engine goes on and gives the slot back, and the reply waits.
 func TestSlowReader(t *testing.T) {
 	bubble(t, paced(), func(t *testing.T, e *simengine.Engine, client *http.Client) {
-		res, err := ask(t, t.Context(), client, "/v1/chat/completions", `{"stream":true,"max_tokens":500,"ignore_eos":true,`+hi+`}`)
+		res, err := ask(t.Context(), t, client, `{"stream":true,"max_tokens":500,"ignore_eos":true,`+hi+`}`)
 		if err != nil {
 			t.Fatal(err)
 		}

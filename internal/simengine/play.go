@@ -49,6 +49,7 @@ func (r *run) step(s script.Step) (over bool, err error) {
 	case script.KindReset:
 		r.over(outbox.Reset())
 		return true, nil
+	case script.KindStatus, script.KindWrite, script.KindThinking, script.KindAnswer, script.KindFinish, script.KindDone:
 	}
 	if err := r.until(time.Now()); err != nil {
 		return false, err
@@ -82,11 +83,16 @@ func (r *run) say(s script.Step) {
 		}
 	case script.KindDone:
 		r.write([]byte(wire.Done))
-	default:
+	case script.KindWrite, script.KindRepeat:
 		r.write([]byte(s.Data))
+	case script.KindSleep, script.KindHold, script.KindAwaitLeave, script.KindEnd, script.KindCut, script.KindReset:
+		// these write nothing
 	}
 	r.e.mu.Lock()
 	r.streaming, r.noticed = true, r.touch()
+	if r.rec.FirstToken.IsZero() {
+		r.rec.FirstToken = time.Now()
+	}
 	r.e.event()
 	r.e.mu.Unlock()
 }

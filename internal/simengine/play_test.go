@@ -15,17 +15,23 @@ import (
 	"oneslot/internal/simengine/simtest"
 )
 
+// reply is the head of a played reply.
+type reply struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // played sends one request to an engine that plays s and returns what came and
 // the error it ended with.
-func played(t *testing.T, cfg simengine.Config, s script.Script) (res *http.Response, body string, err error) {
+func played(t *testing.T, cfg simengine.Config, s script.Script) (head reply, body string, err error) {
 	t.Helper()
 	cfg.Scripts = []script.Script{s}
 	_, url := simtest.Start(t, cfg)
-	res = post(t, t.Context(), url+"/v1/chat/completions", streamed("a"))
+	res := post(t.Context(), t, url+"/v1/chat/completions", streamed("a"))
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	http.DefaultClient.CloseIdleConnections()
-	return res, string(text), err
+	return reply{res.StatusCode, res.Header}, string(text), err
 }
 
 func TestPlay(t *testing.T) {
@@ -114,7 +120,7 @@ func TestWaitsOfAScriptEnd(t *testing.T) {
 			cfg := fast()
 			cfg.Scripts = []script.Script{{script.Write(": there\n\n"), tc.wait}}
 			e, url := simtest.Start(t, cfg)
-			res := post(t, t.Context(), url+"/v1/chat/completions", streamed("a"))
+			res := post(t.Context(), t, url+"/v1/chat/completions", streamed("a"))
 			defer res.Body.Close()
 			read(t, url+"/abort_request", `{"rid":"a"}`)
 			body, err := io.ReadAll(res.Body)
@@ -122,11 +128,12 @@ func TestWaitsOfAScriptEnd(t *testing.T) {
 				t.Errorf("aborted: %q %v", body, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			res = post(t, ctx, url+"/v1/chat/completions", streamed("b"))
+			res = post(ctx, t, url+"/v1/chat/completions", streamed("b"))
 			defer res.Body.Close()
+			await(t, e, func(s simengine.Stats) bool { return !s.Runs[1].FirstToken.IsZero() })
 			cancel()
-			await(t, e, func(s simengine.Stats) bool { return len(s.Runs) == 2 && s.Runs[1].Outcome == simengine.Left })
-			res = post(t, t.Context(), url+"/v1/chat/completions", streamed("c"))
+			await(t, e, func(s simengine.Stats) bool { return s.Runs[1].Outcome == simengine.Left })
+			res = post(t.Context(), t, url+"/v1/chat/completions", streamed("c"))
 			defer res.Body.Close()
 			e.Close()
 			if _, err := io.ReadAll(res.Body); err == nil {
@@ -145,7 +152,7 @@ func TestAwaitLeaveOfAGhost(t *testing.T) {
 	cfg.Scripts = []script.Script{{script.Write(": there\n\n"), script.AwaitLeave(), script.Write("late")}}
 	e, url := simtest.Start(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
-	res := post(t, ctx, url+"/v1/chat/completions", streamed("a"))
+	res := post(ctx, t, url+"/v1/chat/completions", streamed("a"))
 	defer res.Body.Close()
 	cancel()
 	await(t, e, func(s simengine.Stats) bool { return s.Runs[0].Outcome == simengine.Scripted })

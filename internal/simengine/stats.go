@@ -33,7 +33,7 @@ type Run struct {
 
 	Arrived    time.Time `json:"arrived"`
 	Started    time.Time `json:"started,omitzero"`     // got the slot
-	FirstToken time.Time `json:"first_token,omitzero"` // prefill was over
+	FirstToken time.Time `json:"first_token,omitzero"` // prefill was over, or a script wrote something
 	Aborted    time.Time `json:"aborted,omitzero"`     // an abort reached it
 	Left       time.Time `json:"left,omitzero"`        // its client left before the end
 	Ended      time.Time `json:"ended,omitzero"`       // gave the slot back, or left the line

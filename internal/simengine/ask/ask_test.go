@@ -99,17 +99,23 @@ func TestPrompt(t *testing.T) {
 	}{
 		{"template opens", ask.Format{}, hi, turn + "<think>", ask.InThinking},
 		{"model opens", opens, hi, turn, ask.Opening},
-		{"parts", opens, `"messages":[{"role":"USER","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`,
-			"<|im_start|>user\na\nb<|im_end|>\n<|im_start|>assistant\n", ask.Opening},
-		{"calls", opens, `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"function":{"arguments":"{}"}}]}]`,
-			"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n[{\"function\":{\"arguments\":\"{}\"}}]<|im_end|>\n<|im_start|>assistant\n", ask.Opening},
+		{
+			"parts", opens, `"messages":[{"role":"USER","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`,
+			"<|im_start|>user\na\nb<|im_end|>\n<|im_start|>assistant\n", ask.Opening,
+		},
+		{
+			"calls", opens, `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"function":{"arguments":"{}"}}]}]`,
+			"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n[{\"function\":{\"arguments\":\"{}\"}}]<|im_end|>\n<|im_start|>assistant\n", ask.Opening,
+		},
 		{"finished turn", opens, prefill + "false", "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nX<|im_end|>\n<|im_start|>assistant\n", ask.Opening},
 		{"continued", opens, prefill + "true", turn + "X", ask.InAnswer},
 		{"continued in thinking", ask.Format{}, prefill + "true", turn + "<think>X", ask.InThinking},
 		{"switch known", known, `"chat_template_kwargs":{"enable_thinking":false},` + hi, turn + "<think>\n\n</think>\n\n", ask.InAnswer},
 		{"switch not known", opens, `"chat_template_kwargs":{"enable_thinking":false},` + hi, turn, ask.Opening},
-		{"markers in history", opens, `"messages":[{"role":"user","content":"</think>"}]`,
-			"<|im_start|>user\n</think><|im_end|>\n<|im_start|>assistant\n", ask.Opening},
+		{
+			"markers in history", opens, `"messages":[{"role":"user","content":"</think>"}]`,
+			"<|im_start|>user\n</think><|im_end|>\n<|im_start|>assistant\n", ask.Opening,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := read(t, tc.format, chatPath, `{`+tc.body+`}`)

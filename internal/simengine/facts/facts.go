@@ -111,13 +111,14 @@ func Slots(s State) any {
 // Metrics is GET /metrics in the text form of Prometheus.
 func Metrics(s State) string {
 	switch s.Dialect {
+	case wire.SGLang:
+		return fmt.Sprintf("sglang:num_running_reqs{model_name=%q} %d\nsglang:num_queue_reqs{model_name=%q} %d\nsglang:num_aborted_requests_total{model_name=%q} %d\n",
+			s.Model, s.Running, s.Model, s.Waiting, s.Model, s.Aborted)
 	case wire.VLLM:
 		return fmt.Sprintf("vllm:num_requests_running{model_name=%q} %d\nvllm:num_requests_waiting{model_name=%q} %d\n",
 			s.Model, s.Running, s.Model, s.Waiting)
 	case wire.LlamaCPP:
 		return fmt.Sprintf("llamacpp:requests_processing %d\nllamacpp:requests_deferred %d\n", s.Running, s.Waiting)
-	default:
-		return fmt.Sprintf("sglang:num_running_reqs{model_name=%q} %d\nsglang:num_queue_reqs{model_name=%q} %d\nsglang:num_aborted_requests_total{model_name=%q} %d\n",
-			s.Model, s.Running, s.Model, s.Waiting, s.Model, s.Aborted)
 	}
+	return ""
 }

@@ -34,7 +34,7 @@ func serve(t *testing.T, box *outbox.Box) (url string, whole <-chan bool) {
 	return server.URL, done
 }
 
-func open(t *testing.T, ctx context.Context, url string) (*http.Response, error) {
+func open(ctx context.Context, t *testing.T, url string) (*http.Response, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestDeliver(t *testing.T) {
 			box.Put(tc.items...)
 			box.Close()
 			box.Put(outbox.Write([]byte("too late")))
-			res, err := open(t, t.Context(), url)
+			res, err := open(t.Context(), t, url)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestCutBeforeTheHead(t *testing.T) {
 		url, whole := serve(t, box)
 		box.Put(item)
 		box.Close()
-		if res, err := open(t, t.Context(), url); err == nil {
+		if res, err := open(t.Context(), t, url); err == nil {
 			res.Body.Close()
 			t.Errorf("%s: status %d", name, res.StatusCode)
 		}
@@ -105,7 +105,7 @@ func TestEachWriteIsOneChunk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { _ = conn.Close() }) // all was read
 	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestAsItComes(t *testing.T) {
 	box := outbox.New()
 	url, whole := serve(t, box)
 	box.Put(outbox.Head(200, nil))
-	res, err := open(t, t.Context(), url)
+	res, err := open(t.Context(), t, url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestClientLeaves(t *testing.T) {
 	url, whole := serve(t, box)
 	box.Put(outbox.Head(200, nil))
 	ctx, cancel := context.WithCancel(t.Context())
-	res, err := open(t, ctx, url)
+	res, err := open(ctx, t, url)
 	if err != nil {
 		t.Fatal(err)
 	}

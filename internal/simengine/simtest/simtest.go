@@ -41,8 +41,8 @@ func Start(t testing.TB, cfg simengine.Config) (*simengine.Engine, string) {
 	return e, server.URL
 }
 
-// Pipe serves an engine without a network: client reaches it under any host
-// name, and dial opens one raw connection to it. In a synctest bubble all its
+// Pipe serves an engine without a network; client reaches it under any host
+// name. In a synctest bubble all its
 // waits are on the bubble's clock.
 func Pipe(t testing.TB, cfg simengine.Config) (e *simengine.Engine, client *http.Client) {
 	t.Helper()
@@ -71,6 +71,7 @@ type pipes struct {
 	closed chan struct{}
 }
 
+// Accept waits for the next dial.
 func (p *pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
@@ -80,11 +81,13 @@ func (p *pipes) Accept() (net.Conn, error) {
 	}
 }
 
+// Close ends Accept and all dials.
 func (p *pipes) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
+// Addr is no address.
 func (p *pipes) Addr() net.Addr { return pipeAddr{} }
 
 func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -100,5 +103,6 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 
 type pipeAddr struct{}
 
+// Network and String name what is no network.
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }

@@ -65,14 +65,14 @@ func TestPipeRunsOnTheBubblesClock(t *testing.T) {
 func TestPipeEndsWithItsTest(t *testing.T) {
 	var client *http.Client
 	t.Run("inner", func(t *testing.T) { // its cleanup closes the engine
-		_, client = simtest.Pipe(t, simengine.Config{HealthDelay: -1})
-		res, err := client.Get("http://engine/health")
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
+		_, client = simtest.Pipe(t, simengine.Config{TokensPerSecond: simengine.Fast, PrefillTokensPerSecond: simengine.Fast})
+		post(t, client, "http://engine")
 	})
-	if res, err := client.Get("http://engine/health"); err == nil {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://engine/v1/models", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := client.Do(req); err == nil {
 		res.Body.Close()
 		t.Errorf("status %d of an engine that is gone", res.StatusCode)
 	}

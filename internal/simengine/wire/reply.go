@@ -66,9 +66,9 @@ func (r Reply) Event(c Chunk, now time.Time) []byte {
 		return event(r.vllmChunk(c, now))
 	case LlamaCPP:
 		return event(r.llamaChunk(c, now))
-	default:
-		return event(r.sglangChunk(c, now))
+	case SGLang:
 	}
+	return event(r.sglangChunk(c, now))
 }
 
 // Totals returns the usage event, which has no choices.
@@ -78,9 +78,9 @@ func (r Reply) Totals(u Usage, now time.Time) []byte {
 		return event(r.vllmTotals(u, now))
 	case LlamaCPP:
 		return event(r.llamaTotals(u, now))
-	default:
-		return event(r.sglangTotals(u, now))
+	case SGLang:
 	}
+	return event(r.sglangTotals(u, now))
 }
 
 // Body returns w as the JSON body of a reply that is not streamed.
@@ -90,9 +90,9 @@ func (r Reply) Body(w Whole, now time.Time) []byte {
 		return JSON(r.vllmWhole(w, now))
 	case LlamaCPP:
 		return JSON(r.llamaWhole(w, now))
-	default:
-		return JSON(r.sglangWhole(w, now))
+	case SGLang:
 	}
+	return JSON(r.sglangWhole(w, now))
 }
 
 // object names the JSON object: of a chunk, or of a whole reply.

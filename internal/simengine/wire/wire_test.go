@@ -70,20 +70,34 @@ func TestOtherEvents(t *testing.T) {
 	llama := wire.Reply{Dialect: wire.LlamaCPP, ID: "r", Model: "m"}
 	usage := wire.Usage{Prompt: 4, Completion: 10, Thinking: 3, Cached: 2, Prefill: time.Second, Decode: 2 * time.Second}
 	for _, tc := range []struct{ name, got, want string }{
-		{"vllm role", string(vllm.Event(wire.Chunk{Role: true}, then)),
-			`{"id":"r","object":"chat.completion.chunk","created":1796048567,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null,"prompt_text":null}`},
-		{"vllm thinking", string(vllm.Event(wire.Chunk{Thinking: "a"}, then)),
-			`{"id":"r","object":"chat.completion.chunk","created":1796048567,"model":"m","choices":[{"index":0,"delta":{"reasoning":"a"},"logprobs":null,"finish_reason":null,"token_ids":null}]}`},
-		{"vllm finish", string(vllm.Event(wire.Chunk{Answer: "a", Finish: "stop", Matched: "x"}, then)),
-			`{"id":"r","object":"chat.completion.chunk","created":1796048567,"model":"m","choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":"stop","stop_reason":"x","token_ids":null}]}`},
-		{"vllm totals", string(vllm.Totals(usage, then)),
-			`{"id":"r","object":"chat.completion.chunk","created":1796048567,"model":"m","choices":[],"usage":{"prompt_tokens":4,"total_tokens":14,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":2,"created_cache_tokens":0},"completion_tokens_details":{"reasoning_tokens":3}},"system_fingerprint":"vllm-0.32.0-ca555df1"}`},
-		{"llama role", string(llama.Event(wire.Chunk{Role: true}, then)),
-			`{"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],"created":1796048567,"id":"r","model":"m","system_fingerprint":"b0-unknown","object":"chat.completion.chunk"}`},
-		{"llama thinking", string(llama.Event(wire.Chunk{Thinking: "a"}, then)),
-			`{"choices":[{"finish_reason":null,"index":0,"delta":{"reasoning_content":"a"}}],"created":1796048567,"id":"r","model":"m","system_fingerprint":"b0-unknown","object":"chat.completion.chunk"}`},
-		{"llama finish", string(llama.Event(wire.Chunk{Finish: "stop", Matched: 2, Usage: &usage}, then)),
-			`{"choices":[{"finish_reason":"stop","index":0,"delta":{}}],"created":1796048567,"id":"r","model":"m","system_fingerprint":"b0-unknown","object":"chat.completion.chunk","timings":{"cache_n":2,"prompt_n":2,"prompt_ms":1000,"prompt_per_token_ms":500,"prompt_per_second":2,"predicted_n":10,"predicted_ms":2000,"predicted_per_token_ms":200,"predicted_per_second":5}}`},
+		{
+			"vllm role", string(vllm.Event(wire.Chunk{Role: true}, then)),
+			`{"id":"r","object":"chat.completion.chunk","created":1796048567,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null,"prompt_text":null}`,
+		},
+		{
+			"vllm thinking", string(vllm.Event(wire.Chunk{Thinking: "a"}, then)),
+			`{"id":"r","object":"chat.completion.chunk","created":1796048567,"model":"m","choices":[{"index":0,"delta":{"reasoning":"a"},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
+		},
+		{
+			"vllm finish", string(vllm.Event(wire.Chunk{Answer: "a", Finish: "stop", Matched: "x"}, then)),
+			`{"id":"r","object":"chat.completion.chunk","created":1796048567,"model":"m","choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":"stop","stop_reason":"x","token_ids":null}]}`,
+		},
+		{
+			"vllm totals", string(vllm.Totals(usage, then)),
+			`{"id":"r","object":"chat.completion.chunk","created":1796048567,"model":"m","choices":[],"usage":{"prompt_tokens":4,"total_tokens":14,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":2,"created_cache_tokens":0},"completion_tokens_details":{"reasoning_tokens":3}},"system_fingerprint":"vllm-0.32.0-ca555df1"}`,
+		},
+		{
+			"llama role", string(llama.Event(wire.Chunk{Role: true}, then)),
+			`{"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],"created":1796048567,"id":"r","model":"m","system_fingerprint":"b0-unknown","object":"chat.completion.chunk"}`,
+		},
+		{
+			"llama thinking", string(llama.Event(wire.Chunk{Thinking: "a"}, then)),
+			`{"choices":[{"finish_reason":null,"index":0,"delta":{"reasoning_content":"a"}}],"created":1796048567,"id":"r","model":"m","system_fingerprint":"b0-unknown","object":"chat.completion.chunk"}`,
+		},
+		{
+			"llama finish", string(llama.Event(wire.Chunk{Finish: "stop", Matched: 2, Usage: &usage}, then)),
+			`{"choices":[{"finish_reason":"stop","index":0,"delta":{}}],"created":1796048567,"id":"r","model":"m","system_fingerprint":"b0-unknown","object":"chat.completion.chunk","timings":{"cache_n":2,"prompt_n":2,"prompt_ms":1000,"prompt_per_token_ms":500,"prompt_per_second":2,"predicted_n":10,"predicted_ms":2000,"predicted_per_token_ms":200,"predicted_per_second":5}}`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.got != sse(tc.want) {
