@@ -12,6 +12,7 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
+	"oneslot/queue"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -23,29 +24,46 @@ const maxLabel = 128
 
 const idKey = "id"
 
-// access gives every request its id.
+// access gives every request its id, bounds the time for its body, and sees to
+// it that each gets an answer.
 func (s *Server) access(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		id := strings.ReplaceAll(uuid.NewString(), "-", "")
 		c.Set(idKey, id)
 		c.Response().Header().Set("X-Request-Id", id)
-		// A deadline that an earlier request on this connection has left behind
-		// must not cut this one.
-		_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Time{})
+		if c.Request().ContentLength != 0 {
+			// Also where nobody wants the body, since net/http reads on to its end. The
+			// deadline goes with the end of the body; a request without one must not
+			// have it, or it would end the watch for a client that leaves.
+			_ = http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
+		}
 		err := next(c)
 		if err != nil {
 			c.Error(err)
 		}
 		status := c.Response().Status
 		s.Metrics.Request(c.Path(), status)
-		if status >= http.StatusInternalServerError && !queued(c.Path()) && status != http.StatusServiceUnavailable {
+		if status >= http.StatusInternalServerError && status != http.StatusServiceUnavailable && c.Get(closedKey) == nil {
 			s.Log.Error("request failed", zap.String("id", id), zap.String("path", c.Path()), zap.Int("status", status), zap.String("error", errorText(err)))
 		}
 		return nil
 	}
 }
 
-func queued(path string) bool { return strings.HasSuffix(path, "/chat/completions") }
+// bounded gives an answer that is written in one go the time for it.
+func (s *Server) bounded(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		s.bound(c)
+		return next(c)
+	}
+}
+
+// bound starts the time in which a client has to take its answer. net/http takes
+// the deadline away when the request has ended.
+func (s *Server) bound(c echo.Context) {
+	// A writer without deadlines (a test's) is written to all the same.
+	_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Now().Add(s.cfg.Client.WriteTimeout))
+}
 
 // recover turns a panic into a 500 and logs where it came from. The value of the
 // panic may hold anything, a prompt too, so only its type is logged.
@@ -78,24 +96,32 @@ func (s *Server) newRow(c echo.Context) ledger.Row {
 	}
 }
 
-// label makes a client's own word fit for a log: short and without control characters.
+// label makes a client's own word fit for a log: short and without control
+// characters and others that do not show.
 func label(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+		if !unicode.IsGraphic(r) || r == unicode.ReplacementChar {
 			return -1
 		}
 		return r
 	}, cut(s, maxLabel))
 }
 
+// closedKey marks a request that has its line in the log.
+const closedKey = "closed"
+
 // close writes the one outcome of a request to the ledger, the metrics and the log.
 func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
+	c.Set(closedKey, true)
 	row := &x.row
 	v := verdict{status: http.StatusOK, outcome: ledger.Served}
 	if err != nil {
 		v = judge(err)
 	}
-	row.Outcome, row.Reason = v.outcome, v.code
+	if x.ran() && errors.Is(err, queue.ErrRejected) {
+		v.outcome = ledger.SlotLost // what it had was taken away, as by a stop
+	}
+	row.Outcome, row.Reason = v.outcome, v.why()
 	if row.Status == 0 {
 		row.Status = v.status
 	}
@@ -127,7 +153,7 @@ func errorText(err error) string {
 	case err == nil:
 		return ""
 	case errors.As(err, &p):
-		return fmt.Sprintf("status %d %s", p.Status, p.Code)
+		return strings.TrimSpace(fmt.Sprintf("status %d %s", p.Status, said(p, err).code))
 	default:
 		return err.Error()
 	}

@@ -49,6 +49,9 @@ type caller struct {
 	admin           bool
 }
 
+// owns reports whether a request of the named key is the caller's to see.
+func (who caller) owns(key string) bool { return who.admin || key == who.name }
+
 const callerKey = "caller"
 
 // auth lets a request pass whose key is known. Without keys everybody is the
@@ -63,7 +66,7 @@ func (s *Server) auth(next echo.HandlerFunc) echo.HandlerFunc {
 		if !ok {
 			c.Response().Header().Set("WWW-Authenticate", "Bearer")
 			return &openai.Problem{
-				Status: http.StatusUnauthorized, Type: "invalid_request_error", Code: "invalid_api_key",
+				Status: http.StatusUnauthorized, Type: invalid, Code: "invalid_api_key",
 				Message: "No valid API key was sent. Send one as 'Authorization: Bearer KEY'; the operator of this proxy gives them out.",
 			}
 		}
@@ -74,7 +77,7 @@ func (s *Server) auth(next echo.HandlerFunc) echo.HandlerFunc {
 
 // secret reads the key from the headers that clients use for it.
 func secret(h http.Header) string {
-	if scheme, rest, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
+	if scheme, rest, _ := strings.Cut(h.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") && strings.TrimSpace(rest) != "" {
 		return strings.TrimSpace(rest)
 	}
 	for _, name := range []string{"X-Api-Key", "Api-Key"} {
@@ -106,7 +109,7 @@ func callerOf(c echo.Context) caller {
 func (s *Server) admin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !callerOf(c).admin {
-			return &openai.Problem{Status: http.StatusForbidden, Type: "invalid_request_error", Code: "admin_key_needed", Message: "This route needs a key with 'admin: true'."}
+			return &openai.Problem{Status: http.StatusForbidden, Type: invalid, Code: "admin_key_needed", Message: "This route needs a key with 'admin: true'."}
 		}
 		return next(c)
 	}

@@ -10,9 +10,9 @@
 //	GET    /v1/usage/{id}         what a request used
 //	GET    /healthz /readyz /metrics
 //
-// The chat and model routes also answer without /v1. Everything else is a 404
-// in OpenAI's shape; nothing is ever forwarded by path. HEAD works where GET
-// does.
+// The chat and model routes also answer without /v1, and each with a slash at its
+// end. Everything else is a 404 in OpenAI's shape; nothing is ever forwarded by
+// path, and nothing is redirected. HEAD works where GET does.
 //
 // # What a client may rely on
 //
@@ -26,9 +26,28 @@
 //   - A caller sees his own requests whole, others' only as positions. With keys
 //     configured everything but /healthz and /readyz needs one.
 //
+// # Keys, and none
+//
+// With keys configured a request names one, and nothing else is asked. Without,
+// whoever reaches the listener is the operator; what may reach it through a
+// browser is then refused: a POST or DELETE that a page of an origin neither the
+// same nor listed has caused, and on a loopback listener any request under a name
+// that somebody else could own, since such a name may have been made to resolve to
+// this machine (DNS rebinding). Addresses, names without a dot, those below
+// .localhost, .local, .internal, .home.arpa and .test, and Config.Hosts pass, and
+// so do installed applications, whose origin is not http. A body is read as JSON
+// whatever its Content-Type says.
+//
+// # Times
+//
+// Headers have 10 s, a body Config.BodyTime, and a connection without a request
+// 2 min. No time is set for a whole response, or a stream could not last: each
+// write has its own.
+//
 // # Ownership
 //
 // The handler's goroutine lives as long as the request. It joins the line, waits
 // there, and runs the engine's answer through itself; downstream.Client writes
-// the heartbeats meanwhile. The package starts no other goroutine.
+// the heartbeats meanwhile, on a timer that ends before the handler returns. The
+// package starts no other goroutine.
 package api

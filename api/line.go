@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/http"
 	"regexp"
 	"time"
@@ -16,14 +17,14 @@ import (
 
 // lineView is GET /v1/queue.
 type lineView struct {
-	Object  string       `json:"object"`
-	Waiting int          `json:"waiting"`
-	Running int          `json:"running"`
-	Limit   int          `json:"limit"`
-	Paused  bool         `json:"paused"`
-	Slots   []slotView   `json:"slots"`
-	Waiters []waiterView `json:"waiters"`
-	Recent  recentView   `json:"recent"`
+	Object  string     `json:"object"`
+	Waiting int        `json:"waiting"`
+	Running int        `json:"running"`
+	Limit   int        `json:"limit"`
+	Paused  bool       `json:"paused"`
+	Slots   []slotView `json:"slots"`
+	Waiters []any      `json:"waiters"` // waiterView or placeView
+	Recent  recentView `json:"recent"`
 }
 
 // slotView is one engine slot. Figures nobody has told are null.
@@ -39,14 +40,19 @@ type slotView struct {
 	Speed     *float64    `json:"tokens_per_second"`
 }
 
-// waiterView is one place in line.
+// waiterView is one place in line, with its request.
 type waiterView struct {
-	RequestID string    `json:"request_id,omitempty"`
+	RequestID string    `json:"request_id"`
 	Position  int       `json:"position"`
 	Priority  string    `json:"priority"`
 	Key       string    `json:"key,omitempty"`
 	WaitedMS  int64     `json:"waited_ms"`
-	ETA       *bandView `json:"eta_seconds,omitempty"`
+	ETA       *bandView `json:"eta_seconds"`
+}
+
+// placeView is a place whose request is somebody else's.
+type placeView struct {
+	Position int `json:"position"`
 }
 
 type bandView struct {
@@ -71,7 +77,7 @@ func bandOf(b *queue.Band) *bandView {
 // places without names.
 func (s *Server) line(c echo.Context) error {
 	who := callerOf(c)
-	v := lineView{Object: "queue", Slots: []slotView{}, Waiters: []waiterView{}}
+	v := lineView{Object: "queue", Slots: []slotView{}, Waiters: []any{}}
 	for _, pool := range s.Pools {
 		snap, err := pool.Queue.Snapshot(c.Request().Context())
 		if err != nil {
@@ -84,10 +90,14 @@ func (s *Server) line(c echo.Context) error {
 			if slot.State == line.Busy {
 				v.Running++
 			}
-			v.Slots = append(v.Slots, s.slot(slot, who))
+			v.Slots = append(v.Slots, s.slot(c, slot))
 		}
 		for _, w := range snap.Waiting {
-			v.Waiters = append(v.Waiters, waiter(w, who))
+			if who.owns(w.Key) {
+				v.Waiters = append(v.Waiters, waiter(w))
+			} else {
+				v.Waiters = append(v.Waiters, placeView{w.Position})
+			}
 		}
 		v.Recent.Requests += snap.Jobs
 		if b := bandOf(snap.Recent); b != nil {
@@ -97,25 +107,21 @@ func (s *Server) line(c echo.Context) error {
 	return c.JSON(http.StatusOK, v)
 }
 
-func (s *Server) slot(slot queue.Slot, who caller) slotView {
+// slot shows one slot, and its request to whose it is.
+func (s *Server) slot(c echo.Context, slot queue.Slot) slotView {
 	v := slotView{Engine: slot.Name, State: slot.State.String(), SinceMS: slot.For.Milliseconds()}
-	if slot.State == line.Idle {
+	if slot.State == line.Idle || slot.ID == "" || !s.mayTouch(c, slot.ID) {
 		return v
 	}
+	v.RequestID = slot.ID
 	live, ok := s.Proxy.Live(slot.ID)
 	if !ok {
-		if who.admin {
-			v.RequestID = slot.ID
-		}
 		return v
-	}
-	if who.admin || live.Key == who.name {
-		v.RequestID = slot.ID
 	}
 	v.Phase = live.Phase
 	v.Prompt, v.Thinking, v.Answer = number(live.Tokens.Prompt), number(live.Tokens.Thinking), number(live.Tokens.Answer)
 	if live.Speed > 0 {
-		speed := float64(int(live.Speed*10)) / 10
+		speed := math.Round(live.Speed*10) / 10
 		v.Speed = &speed
 	}
 	return v
@@ -129,12 +135,8 @@ func number(c usage.Count) *int {
 	return &c.N
 }
 
-func waiter(w queue.Waiter, who caller) waiterView {
-	v := waiterView{Position: w.Position, Priority: w.Class.String(), WaitedMS: w.Waited.Milliseconds(), ETA: bandOf(w.ETA)}
-	if who.admin || w.Key == who.name {
-		v.RequestID, v.Key = w.ID, w.Key
-	}
-	return v
+func waiter(w queue.Waiter) waiterView {
+	return waiterView{RequestID: w.ID, Position: w.Position, Priority: w.Class.String(), Key: w.Key, WaitedMS: w.Waited.Milliseconds(), ETA: bandOf(w.ETA)}
 }
 
 var responseID = regexp.MustCompile(`^(?:chatcmpl-|cmpl-|resp_|msg_)?([0-9a-f]{32})$`)
@@ -149,7 +151,7 @@ func requestID(c echo.Context) (string, error) {
 
 func unknownRequest() *openai.Problem {
 	return &openai.Problem{
-		Status: http.StatusNotFound, Type: "invalid_request_error", Code: "request_not_found", Param: "id",
+		Status: http.StatusNotFound, Type: invalid, Code: "request_not_found", Param: "id",
 		Message: "No such request is known here. Its id is in the X-Request-Id header of its response.",
 	}
 }
@@ -160,23 +162,25 @@ func (s *Server) place(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	who := callerOf(c)
 	for _, pool := range s.Pools {
 		snap, err := pool.Queue.Snapshot(c.Request().Context())
 		if err != nil {
 			return err
 		}
 		for _, w := range snap.Waiting {
-			if w.ID == id && (who.admin || w.Key == who.name) {
+			if w.ID == id && callerOf(c).owns(w.Key) {
 				return c.JSON(http.StatusOK, struct {
 					Object string `json:"object"`
 					State  string `json:"state"`
 					waiterView
-				}{"queue.request", "waiting", waiter(w, who)})
+				}{"queue.request", "waiting", waiter(w)})
 			}
 		}
 		for _, slot := range snap.Slots {
-			if v := s.slot(slot, who); slot.ID == id && v.RequestID == id {
+			if v := s.slot(c, slot); v.RequestID == id {
+				if slot.State == line.Busy {
+					v.State = "running" // of the request, not of the slot
+				}
 				return c.JSON(http.StatusOK, struct {
 					Object string `json:"object"`
 					slotView
@@ -216,5 +220,5 @@ func (s *Server) mayTouch(c echo.Context, id string) bool {
 		return true
 	}
 	row, err := s.Ledger.Get(c.Request().Context(), id)
-	return err == nil && row.Key == who.name
+	return err == nil && who.owns(row.Key)
 }

@@ -1,10 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"oneslot/internal/openai"
@@ -19,48 +23,70 @@ import (
 type verdict struct {
 	status  int
 	kind    string // error.type
-	code    string // error.code and X-Oneslot-Reason
+	code    string // error.code
+	reason  string // X-Oneslot-Reason; empty leaves it out
 	outcome ledger.Outcome
 	retry   time.Duration // for Retry-After; 0 leaves it out
 	final   bool          // says x-should-retry: false
 	message string
 }
 
-// verdicts is the only place where an error becomes a status. The first match
-// wins, so that a cause stands before its class.
-func verdicts() []struct {
+// why is the reason in the ledger.
+func (v *verdict) why() string { return cmp.Or(v.reason, v.code) }
+
+// A ruling is the verdict on one cause.
+type ruling struct {
 	is error
 	verdict
-} {
-	const (
-		limited = "rate_limit_error"
-		away    = "service_unavailable_error"
-		server  = "server_error"
-	)
-	return []struct {
-		is error
-		verdict
-	}{
-		{queue.ErrFull, verdict{http.StatusTooManyRequests, limited, "queue_full", ledger.Rejected, 10 * time.Second, false, "The queue is full. Wait for Retry-After seconds and send the request again."}},
-		{queue.ErrKeyLimit, verdict{http.StatusTooManyRequests, limited, "key_limit", ledger.Rejected, 10 * time.Second, false, "Too many requests of this key are waiting. Let some of them end and send the request again."}},
-		{queue.ErrStopping, verdict{http.StatusServiceUnavailable, away, "draining", ledger.Rejected, 5 * time.Second, false, "The proxy is stopping and takes no more requests. Send the request again in a moment."}},
-		{queue.ErrPoisoned, verdict{http.StatusServiceUnavailable, away, "slot_poisoned", ledger.Rejected, 30 * time.Second, false, "The engine is still busy with something that cannot be stopped. The operator has to look at it; try again later."}},
-		{queue.ErrDown, verdict{http.StatusServiceUnavailable, away, "engine_down", ledger.Rejected, 10 * time.Second, false, "The engine cannot be reached. Try again later."}},
-		{queue.ErrStoreDown, verdict{http.StatusServiceUnavailable, away, "store_down", ledger.Rejected, 5 * time.Second, false, "The queue's Redis does not answer. Try again in a moment."}},
-		{queue.ErrWaited, verdict{http.StatusServiceUnavailable, away, "queue_timeout", ledger.Expired, 0, true, "The request waited in the queue for as long as it may. Send it again when fewer are waiting."}},
-		{queue.ErrCancelled, verdict{http.StatusConflict, "invalid_request_error", "cancelled", ledger.Cancelled, 0, true, "The request was cancelled."}},
-		{queue.ErrSlotLost, verdict{http.StatusServiceUnavailable, away, "slot_lost", ledger.SlotLost, 2 * time.Second, false, "The proxy lost its hold on the engine while the request was running. Send it again."}},
-		{queue.ErrLeft, verdict{statusClientClosed, server, "client_closed", ledger.Abandoned, 0, true, "The client left while the request was waiting."}},
-		{proxy.ErrClient, verdict{statusClientClosed, server, "client_closed", ledger.ClientGone, 0, true, "The client left while the request was running."}},
-		{proxy.ErrUnreachable, verdict{http.StatusServiceUnavailable, away, "engine_down", ledger.EngineFailed, 5 * time.Second, false, "The engine cannot be reached. Try again later."}},
-		{proxy.ErrNoAnswer, verdict{http.StatusGatewayTimeout, server, "engine_timeout", ledger.EngineFailed, 0, false, "The engine did not begin to answer in time."}},
-		{proxy.ErrStalled, verdict{http.StatusGatewayTimeout, server, "engine_timeout", ledger.EngineFailed, 0, false, "The engine fell silent in the middle of the answer."}},
-		{proxy.ErrTruncated, verdict{http.StatusBadGateway, server, "upstream_error", ledger.EngineFailed, 0, false, "The engine's stream ended before the answer was complete."}},
-		{proxy.ErrEventTooLong, verdict{http.StatusBadGateway, server, "upstream_error", ledger.EngineFailed, 0, false, "The engine sent an event that is larger than the limit (limits.event)."}},
-		{proxy.ErrAborted, verdict{http.StatusBadGateway, server, "upstream_error", ledger.EngineFailed, 0, false, "The engine aborted the request."}},
-		{proxy.ErrCut, verdict{http.StatusBadGateway, server, "upstream_error", ledger.EngineFailed, 0, false, "The connection to the engine broke before the answer was complete."}},
-		{proxy.ErrEngine, verdict{http.StatusBadGateway, server, "upstream_error", ledger.EngineFailed, 0, false, "The engine failed on this request."}},
-		{context.Canceled, verdict{statusClientClosed, server, "client_closed", ledger.ClientGone, 0, true, "The client left."}},
+}
+
+// error.type of what is not the request's fault.
+const (
+	limited = "rate_limit_error"
+	away    = "service_unavailable_error"
+	server  = "server_error"
+	invalid = "invalid_request_error"
+)
+
+// rulings is the only place where an error becomes a status. The first match
+// wins, so that a cause stands before its class.
+func rulings() []ruling {
+	return append(queueRulings(), proxyRulings()...)
+}
+
+func queueRulings() []ruling {
+	return []ruling{
+		{queue.ErrFull, verdict{429, limited, "rate_limit_exceeded", "queue_full", ledger.Rejected, 10 * time.Second, false, "The queue is full. Wait for Retry-After seconds and send the request again."}},
+		{queue.ErrKeyLimit, verdict{429, limited, "rate_limit_exceeded", "key_limit", ledger.Rejected, 10 * time.Second, false, "Too many requests of this key are waiting. Let some of them end and send the request again."}},
+		{queue.ErrStopping, verdict{503, away, "draining", "draining", ledger.Rejected, 5 * time.Second, false, "The proxy is stopping and takes no more requests. Send the request again in a moment."}},
+		{queue.ErrPoisoned, verdict{503, away, "slot_poisoned", "slot_poisoned", ledger.Rejected, 30 * time.Second, false, "The engine is still busy with something that cannot be stopped. The operator has to look at it; try again later."}},
+		{queue.ErrDown, verdict{503, away, "engine_down", "engine_down", ledger.Rejected, 10 * time.Second, false, "The engine cannot be reached. Try again later."}},
+		{queue.ErrStoreDown, verdict{503, away, "store_down", "store_down", ledger.Rejected, 5 * time.Second, false, "The queue's Redis does not answer. Try again in a moment."}},
+		{queue.ErrWaited, verdict{503, away, "queue_timeout", "queue_timeout", ledger.Expired, 0, true, "The request waited in the queue for as long as it may. Send it again when fewer are waiting."}},
+		{queue.ErrCancelled, verdict{409, invalid, "cancelled", "cancelled", ledger.Cancelled, 0, true, "The request was cancelled."}},
+		{queue.ErrSlotLost, verdict{503, away, "slot_lost", "slot_lost", ledger.SlotLost, 2 * time.Second, false, "The proxy lost its hold on the engine while the request was running. Send it again."}},
+		{queue.ErrLeft, verdict{statusClientClosed, server, "client_closed", "", ledger.Abandoned, 0, true, "The client left while the request was waiting."}},
+	}
+}
+
+func proxyRulings() []ruling {
+	broken := func(message string) verdict {
+		return verdict{502, server, "upstream_error", "", ledger.EngineFailed, 0, false, message}
+	}
+	late := func(message string) verdict {
+		return verdict{504, server, "engine_timeout", "", ledger.EngineFailed, 0, false, message}
+	}
+	return []ruling{
+		{proxy.ErrClient, verdict{statusClientClosed, server, "client_closed", "", ledger.ClientGone, 0, true, "The client left while the request was running."}},
+		{proxy.ErrUnreachable, verdict{503, away, "engine_down", "engine_down", ledger.EngineFailed, 5 * time.Second, false, "The engine cannot be reached. Try again later."}},
+		{proxy.ErrNoAnswer, late("The engine did not begin to answer in time.")},
+		{proxy.ErrStalled, late("The engine fell silent in the middle of the answer.")},
+		{proxy.ErrTruncated, broken("The engine's stream ended before the answer was complete.")},
+		{proxy.ErrEventTooLong, broken("The engine sent an event that is larger than the limit (limits.event).")},
+		{proxy.ErrAborted, broken("The engine aborted the request.")},
+		{proxy.ErrCut, broken("The connection to the engine broke before the answer was complete.")},
+		{proxy.ErrEngine, broken("The engine failed on this request.")},
+		{context.Canceled, verdict{statusClientClosed, server, "client_closed", "", ledger.ClientGone, 0, true, "The client left."}},
 	}
 }
 
@@ -68,26 +94,54 @@ func verdicts() []struct {
 // but the log and the ledger.
 const statusClientClosed = 499
 
+// errRefused marks a Problem as the engine's own refusal of a request.
+var errRefused = errors.New("api: the engine refused the request")
+
+// word is what a code looks like.
+var word = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
 // judge says what err means. An error that nobody foresaw is a 500 outside and
 // whole in the log.
 func judge(err error) verdict {
 	var p *openai.Problem
 	if errors.As(err, &p) {
-		v := verdict{status: p.Status, kind: p.Type, code: p.Code, outcome: ledger.Rejected, message: p.Message}
-		if p.Status >= http.StatusInternalServerError || errors.Is(err, proxy.ErrEngine) {
-			v.outcome = ledger.EngineFailed
-		}
-		if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
-			v.retry = 5 * time.Second
-		}
-		return v
+		return said(p, err)
 	}
-	for _, v := range verdicts() {
-		if errors.Is(err, v.is) {
-			return v.verdict
+	for _, r := range rulings() {
+		if errors.Is(err, r.is) {
+			return r.verdict
 		}
 	}
-	return verdict{http.StatusInternalServerError, "server_error", "internal_error", ledger.EngineFailed, 0, false, "The proxy failed on this request. Its log says why under the request id."}
+	return verdict{500, server, "internal_error", "", ledger.EngineFailed, 0, false, "The proxy failed on this request. Its log says why under the request id."}
+}
+
+// said is the verdict on an error that brings its own words: the edge's refusal
+// of a request, the engine's, or what the engine told in its stream.
+func said(p *openai.Problem, err error) verdict {
+	v := verdict{status: p.Status, kind: p.Type, code: p.Code, outcome: ledger.Rejected, message: p.Message}
+	if !word.MatchString(v.code) {
+		v.code = "" // an engine's own, which may be anything
+	}
+	refused := errors.Is(err, errRefused)
+	switch {
+	case refused && (p.Status == 401 || p.Status == 403 || p.Status == 407):
+		// It is the proxy's key that was refused, and the text may show a part of it.
+		return verdict{502, server, "upstream_error", "", ledger.EngineFailed, 0, false, "The engine refused the key that the proxy sends it (engines[].api_key). The operator has to correct it."}
+	case p.Status == http.StatusServiceUnavailable:
+		v.reason = "engine_down"
+	case refused && p.Status < 500 && p.Status != http.StatusTooManyRequests:
+		v.reason = "prompt_refused"
+		if v.code == "" {
+			v.code = v.reason
+		}
+	}
+	if p.Status >= 500 || errors.Is(err, proxy.ErrEngine) {
+		v.outcome = ledger.EngineFailed
+	}
+	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+		v.retry = 5 * time.Second
+	}
+	return v
 }
 
 // problem is what the client is told of err.
@@ -97,11 +151,10 @@ func problem(err error) *openai.Problem {
 	var own *openai.Problem
 	if errors.As(err, &own) {
 		p.Param = own.Param
-		for k, val := range own.Header {
-			p.Header[k] = val
-		}
-	} else if v.code != "" {
-		p.Header["X-Oneslot-Reason"] = v.code
+		maps.Copy(p.Header, own.Header)
+	}
+	if v.reason != "" {
+		p.Header["X-Oneslot-Reason"] = v.reason
 	}
 	var hint interface{ RetryAfter() time.Duration }
 	if errors.As(err, &hint) {
@@ -117,8 +170,8 @@ func problem(err error) *openai.Problem {
 	return p
 }
 
-// refuse writes err as the whole response of a route that is not queued.
-func refuse(c echo.Context, err error) {
+// refuse writes err as the whole response of a request that got none.
+func (s *Server) refuse(c echo.Context, err error) {
 	p := problem(err)
 	var routing *echo.HTTPError
 	if errors.As(err, &routing) {
@@ -127,6 +180,7 @@ func refuse(c echo.Context, err error) {
 	for k, v := range p.Header {
 		c.Response().Header().Set(k, v)
 	}
+	s.bound(c)
 	if c.Request().Method == http.MethodHead {
 		_ = c.NoContent(p.Status)
 		return
@@ -136,22 +190,21 @@ func refuse(c echo.Context, err error) {
 
 // routingProblem words what the router found: no such route or method.
 func routingProblem(c echo.Context, e *echo.HTTPError) *openai.Problem {
-	p := &openai.Problem{Status: e.Code, Type: "invalid_request_error"}
+	p := &openai.Problem{Status: e.Code, Type: invalid, Message: http.StatusText(e.Code)}
 	r := c.Request()
 	switch e.Code {
 	case http.StatusNotFound:
 		p.Message = "There is no route " + r.Method + " " + cut(r.URL.Path, 200) + ". Clients use the base URL http://HOST:PORT/v1; the routes are POST /v1/chat/completions, GET /v1/models, GET /v1/queue and GET /v1/usage/{id}."
 	case http.StatusMethodNotAllowed:
 		p.Message = "The route " + cut(r.URL.Path, 200) + " does not take " + r.Method + ". Use: " + c.Response().Header().Get("Allow") + "."
-	default:
-		p.Message = http.StatusText(e.Code)
 	}
 	return p
 }
 
+// cut shortens s to at most n bytes of valid UTF-8, and shows that it did.
 func cut(s string, n int) string {
 	if len(s) > n {
-		return s[:n] + "…"
+		return strings.ToValidUTF8(s[:n], "") + "…"
 	}
 	return s
 }

@@ -32,6 +32,11 @@ type Config struct {
 	AcceptAnyModel bool
 	// CORSOrigins are the browser origins that may call. None means no CORS.
 	CORSOrigins []string
+	// Loopback says that only programs of this machine reach the listener. It is
+	// then answered under names of this machine only, if there are no keys.
+	Loopback bool
+	// Hosts are further names under which it is answered then.
+	Hosts []string
 	// Body is the largest request body in bytes. Zero means 32 MiB.
 	Body int64
 	// BodyTime bounds the time for sending a body. Zero means 60 s.
@@ -56,6 +61,15 @@ type Pool struct {
 
 // model is the name under which clients ask for the pool.
 func (p *Pool) model() string { return p.Engines[0].ModelName() }
+
+// unnamed reports whether the engine has yet to tell what its model is called.
+func (p *Pool) unnamed() bool {
+	_, known := p.Engines[0].Known()
+	return !known && p.model() == noName
+}
+
+// noName is what an Engine calls a model that it does not know.
+const noName = "default"
 
 // Deps is what the edge needs of the rest of the program.
 type Deps struct {
@@ -99,13 +113,16 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	if cfg.BodyTime == 0 {
 		cfg.BodyTime = time.Minute
 	}
+	if cfg.Client.WriteTimeout == 0 {
+		cfg.Client.WriteTimeout = 30 * time.Second
+	}
 	cfg.Client.Problem = problem
 	s := &Server{Deps: deps, cfg: cfg, echo: echo.New()}
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) {
 		if !c.Response().Committed {
-			refuse(c, err)
+			s.refuse(c, err)
 		}
 	}
 	s.routes()
@@ -120,28 +137,26 @@ func New(deps Deps, cfg Config) (*Server, error) {
 }
 
 // routes is the whole table. Paths that clients are commonly misconfigured for
-// answer too.
+// answer too; a slash at the end does not matter.
 func (s *Server) routes() {
-	e := s.echo
-	e.Use(s.access, s.recover)
+	s.echo.Pre(middleware.RemoveTrailingSlash())
+	s.echo.Use(s.access, s.recover)
 	if len(s.cfg.CORSOrigins) > 0 {
-		e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
-			AllowOrigins:  s.cfg.CORSOrigins,
-			AllowMethods:  []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
-			ExposeHeaders: []string{"X-Request-Id", "X-Oneslot-Reason", "X-Oneslot-Position", "X-Oneslot-Wait-Ms", "Retry-After"},
-			MaxAge:        600,
-		}))
+		s.echo.Use(s.cors())
 	}
+	s.echo.Use(s.guard)
 	get := []string{http.MethodGet, http.MethodHead}
-	open := func(path string, h echo.HandlerFunc) { e.Match(get, path, h) }
+	open := func(path string, h echo.HandlerFunc) { s.echo.Match(get, path, h, s.bounded) }
 	keyed := func(methods []string, h echo.HandlerFunc, paths ...string) {
 		for _, path := range paths {
-			e.Match(methods, path, h, s.auth)
+			s.echo.Match(methods, path, h, s.auth, s.bounded)
 		}
 	}
 	open("/healthz", s.health)
 	open("/readyz", s.ready)
-	keyed([]string{http.MethodPost}, s.chat, "/v1/chat/completions", "/chat/completions")
+	for _, path := range []string{"/v1/chat/completions", "/chat/completions"} {
+		s.echo.POST(path, s.chat, s.auth)
+	}
 	keyed(get, s.models, "/v1/models", "/models")
 	keyed(get, s.model, "/v1/models/*", "/models/*")
 	keyed(get, s.line, "/v1/queue")
@@ -151,7 +166,7 @@ func (s *Server) routes() {
 	if s.cfg.MetricsPublic {
 		open("/metrics", s.metrics)
 	} else {
-		e.Match(get, "/metrics", s.metrics, s.auth, s.admin)
+		s.echo.Match(get, "/metrics", s.metrics, s.auth, s.admin, s.bounded)
 	}
 }
 
@@ -184,13 +199,25 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// pool finds the line for a model name.
-func (s *Server) pool(name string) (*Pool, bool) {
+// pool finds the line for a model name. An engine whose name is not configured
+// and that cannot be asked for it gets the request: its line knows what to do
+// with one while the engine is down.
+func (s *Server) pool(ctx context.Context, name string) (*Pool, bool) {
 	if to, ok := s.cfg.Aliases[name]; ok {
 		name = to
 	}
 	for _, p := range s.Pools {
 		if p.model() == name {
+			return p, true
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, infoBound)
+	defer cancel()
+	for _, p := range s.Pools {
+		if !p.unnamed() {
+			continue
+		}
+		if _, err := p.Engines[0].Info(ctx); err != nil || p.model() == name {
 			return p, true
 		}
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
-	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
@@ -47,33 +48,34 @@ func (s *Server) list(ctx context.Context) []modelView {
 		byName[v.ID] = v
 		all = append(all, v)
 	}
-	var aliases []modelView
+	aliases := len(all)
 	for alias, name := range s.cfg.Aliases {
-		if v, ok := byName[name]; ok {
+		v, ok := byName[name]
+		if _, taken := byName[alias]; ok && !taken {
 			v.ID, v.Root = alias, name
-			aliases = append(aliases, v)
+			all = append(all, v)
 		}
 	}
-	slices.SortFunc(aliases, func(a, b modelView) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
-	return append(all, aliases...)
+	slices.SortFunc(all[aliases:], func(a, b modelView) int { return strings.Compare(a.ID, b.ID) })
+	return all
 }
 
 func (s *Server) models(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]any{"object": "list", "data": s.list(c.Request().Context())})
 }
 
+// model shows one model. Its name may hold slashes, as they are or encoded.
 func (s *Server) model(c echo.Context) error {
+	name := c.Param("*")
+	if c.Request().URL.RawPath != "" {
+		name, _ = url.PathUnescape(name) // it was parsed once already
+	}
 	for _, v := range s.list(c.Request().Context()) {
-		if v.ID == c.Param("*") {
+		if v.ID == name {
 			return c.JSON(http.StatusOK, v)
 		}
 	}
-	return &openai.Problem{Status: http.StatusNotFound, Type: "invalid_request_error", Code: "model_not_found", Param: "model", Message: "The model " + cut(c.Param("*"), maxLabel) + " does not exist here. GET /v1/models lists the names."}
+	return unknownModel(name)
 }
 
 // health says that the process lives.
@@ -106,15 +108,22 @@ func (s *Server) ready(c echo.Context) error {
 	return c.JSON(status, state)
 }
 
-// anyReady asks the engines in turn until one answers.
+// anyReady asks the engines in turn until one answers. None may use up the time
+// of those after it.
 func anyReady(ctx context.Context, engines []*engine.Engine) error {
 	err := proxy.ErrUnreachable
 	for _, e := range engines {
-		if err = e.Ready(ctx); err == nil {
+		if err = isReady(ctx, e, infoBound/time.Duration(len(engines))); err == nil {
 			return nil
 		}
 	}
 	return err
+}
+
+func isReady(ctx context.Context, e *engine.Engine, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	return e.Ready(ctx)
 }
 
 func (s *Server) metrics(c echo.Context) error {
@@ -129,9 +138,8 @@ func (s *Server) usage(c echo.Context) error {
 		return err
 	}
 	row, err := s.Ledger.Get(c.Request().Context(), id)
-	who := callerOf(c)
 	switch {
-	case errors.Is(err, ledger.ErrNotFound), err == nil && !who.admin && row.Key != who.name:
+	case errors.Is(err, ledger.ErrNotFound), err == nil && !callerOf(c).owns(row.Key):
 		return unknownRequest()
 	case err != nil:
 		return err

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"oneslot/internal/openai"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+)
+
+// cors answers preflights and marks answers for the listed origins; refusals
+// too, or a page could not tell why. Without a list there is no CORS.
+func (s *Server) cors() echo.MiddlewareFunc {
+	return middleware.CORSWithConfig(middleware.CORSConfig{
+		AllowOrigins:  s.cfg.CORSOrigins,
+		AllowMethods:  []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
+		ExposeHeaders: []string{"X-Request-Id", "X-Oneslot-Reason", "X-Oneslot-Position", "X-Oneslot-Wait-Ms", "X-Should-Retry", "Retry-After"},
+		MaxAge:        600,
+	})
+}
+
+// guard keeps pages of other sites away from a proxy without keys. Such a proxy
+// trusts whoever reaches it, and on loopback a browser does, which sends what any
+// page tells it to: a POST of plain text, whose answer alone CORS withholds; and
+// anything at all, once the page's own name resolves to 127.0.0.1. A page knows no
+// key, so with keys there is nothing to guard.
+func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		switch {
+		case len(s.cfg.Keys) > 0:
+		case s.cfg.Loopback && !s.named(r.Host):
+			return forbidden("host_not_allowed", "This proxy has no keys and answers on loopback only, so it does not answer under the name %q. Call it by its address, configure keys, or add the name to hosts.", cut(r.Host, maxLabel))
+		case r.Method != http.MethodGet && r.Method != http.MethodHead && s.foreign(c):
+			return forbidden("origin_not_allowed", "This proxy has no keys, so web pages of other origins, such as %q, may not use it. Add the origin to cors_origins to allow it.", cut(r.Header.Get("Origin"), maxLabel))
+		}
+		return next(c)
+	}
+}
+
+func forbidden(code, format string, args ...any) *openai.Problem {
+	return &openai.Problem{Status: http.StatusForbidden, Type: invalid, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// named reports whether nobody but the machine's owner can have made host mean
+// this machine: it is an address, has no dot, stands below a name that is never
+// delegated, or is configured.
+func (s *Server) named(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if net.ParseIP(host) != nil || !strings.Contains(host, ".") {
+		return true
+	}
+	own := func(suffix string) bool { return strings.HasSuffix(host, suffix) }
+	return slices.ContainsFunc([]string{".localhost", ".local", ".internal", ".home.arpa", ".test"}, own) ||
+		slices.ContainsFunc(s.cfg.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
+}
+
+// foreign reports whether a web page of another origin had a browser send the
+// request. Sec-Fetch-Site cannot be forged by a page; browsers that lack it send
+// Origin with every POST and DELETE. An origin of another scheme than http is an
+// installed application, such as an editor.
+func (s *Server) foreign(c echo.Context) bool {
+	r := c.Request()
+	origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+	if site == "same-origin" || site == "none" || site == "" && origin == "" {
+		return false
+	}
+	if c.Response().Header().Get(echo.HeaderAccessControlAllowOrigin) != "" {
+		return false // it is listed
+	}
+	u, err := url.Parse(origin)
+	web := err != nil || u.Host == "" || u.Scheme == "http" || u.Scheme == "https"
+	return web && (err != nil || u.Host == "" || site != "" || u.Host != r.Host)
+}

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"oneslot/internal/openai"
+	"oneslot/proxy"
+	"oneslot/proxy/downstream"
+
+	"github.com/labstack/echo/v4"
+)
+
+// decode reads and checks everything that can be refused without an engine.
+func (s *Server) decode(c echo.Context, x *exchange) error {
+	body, err := s.body(c)
+	if err != nil {
+		return err
+	}
+	req, err := openai.DecodeChat(body)
+	if err != nil {
+		return err
+	}
+	x.row.Model, x.row.Stream = label(req.Model), req.Stream
+	pool, ok := s.pool(c.Request().Context(), req.Model)
+	if !ok {
+		return unknownModel(req.Model)
+	}
+	who, h := callerOf(c), c.Request().Header
+	class, err := who.classOf(h.Get("X-Oneslot-Priority"), req.ServiceTier)
+	if err != nil {
+		return err
+	}
+	if x.beat, err = beatOf(s.cfg.Client.Beat, h.Get("X-Oneslot-Heartbeat")); err != nil {
+		return err
+	}
+	field := s.cfg.Field
+	if req.HideReasoning {
+		field = openai.FieldHidden
+	}
+	x.pool, x.class = pool, class
+	x.row.Class = class.String()
+	x.call = &proxy.Call{ID: x.row.ID, Key: x.row.Key, ResponseID: "chatcmpl-" + x.row.ID, Request: req, Created: x.row.Created, Field: field, Sources: req.IncludeSources || s.cfg.Sources}
+	return nil
+}
+
+func unknownModel(name string) *openai.Problem {
+	return &openai.Problem{
+		Status: http.StatusNotFound, Type: invalid, Code: "model_not_found", Param: "model",
+		Message: fmt.Sprintf("The model %q does not exist here. GET /v1/models lists the names.", cut(name, maxLabel)),
+	}
+}
+
+// beatOf is how a request wants to be kept alive; it may differ from the
+// configuration for a client that cannot read comments.
+func beatOf(usual downstream.Beat, header string) (downstream.Beat, error) {
+	if header == "" {
+		return usual, nil
+	}
+	var b downstream.Beat
+	if err := b.UnmarshalText([]byte(strings.ToLower(header))); err != nil {
+		return usual, openai.Invalid("", "invalid_value", "X-Oneslot-Heartbeat is %q; it must be comment, chunk or off.", cut(header, 40))
+	}
+	return b, nil
+}
+
+// body reads the whole request body: until that is done the server cannot tell
+// that a client has left, and no place in line is given to half a request.
+func (s *Server) body(c echo.Context) ([]byte, error) {
+	r := c.Request()
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, &openai.Problem{Status: http.StatusUnsupportedMediaType, Type: invalid, Message: fmt.Sprintf("The request body is compressed (Content-Encoding: %s). Send it as it is.", cut(coding, 40))}
+	}
+	if r.ContentLength > s.cfg.Body {
+		return nil, s.tooLarge(r)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, s.cfg.Body+1))
+	var slow interface{ Timeout() bool }
+	switch {
+	case int64(len(body)) > s.cfg.Body:
+		return nil, s.tooLarge(r)
+	case err == nil:
+		return body, nil
+	case errors.As(err, &slow) && slow.Timeout():
+		return nil, &openai.Problem{Status: http.StatusRequestTimeout, Type: invalid, Code: "request_timeout", Message: fmt.Sprintf("The request body did not arrive within %v.", s.cfg.BodyTime)}
+	default:
+		return nil, openai.Invalid("", "", "The request body ended before it was complete.")
+	}
+}
+
+// tooLarge refuses a body. It reads on for as much again, unless the client waits
+// to be told to send: many clients read no answer while they can still write, and
+// would report a broken connection.
+func (s *Server) tooLarge(r *http.Request) error {
+	if r.Header.Get("Expect") == "" {
+		_, _ = io.CopyN(io.Discard, r.Body, s.cfg.Body)
+	}
+	return &openai.Problem{
+		Status: http.StatusRequestEntityTooLarge, Type: invalid, Code: "request_too_large",
+		Message: fmt.Sprintf("The request body is larger than the limit of %d bytes (limits.body).", s.cfg.Body),
+	}
+}
