@@ -226,3 +226,46 @@ func TestTextFollowsSeedAndPrompt(t *testing.T) {
 		t.Error("the text does not follow seed and prompt")
 	}
 }
+
+// FuzzPlan checks, for any prompt, format and budget, that the reply is what
+// its tokens are and that nothing is lost between the channels.
+func FuzzPlan(f *testing.F) {
+	f.Add("hi\n", "<think>", "</think>", true, uint8(9), uint8(7), uint8(200), uint8(0))
+	f.Add("So the", "a", "ab", false, uint8(0), uint8(3), uint8(5), uint8(1))
+	f.Add("", " ", "\n", false, uint8(3), uint8(3), uint8(255), uint8(2))
+	f.Fuzz(func(t *testing.T, prompt, opening, closing string, plain bool, thinking, answer, budget, start uint8) {
+		if opening == "" || closing == "" {
+			return
+		}
+		format := ask.Format{Open: opening, Close: closing, Plain: plain}
+		o := options(format)
+		o.Thinking, o.Answer, o.Budget = int(thinking), int(answer), int(budget)
+		req := request()
+		req.Prompt, req.Start, req.SkipSpecial = prompt, ask.Phase(start%3), false
+		split := plan.New(req, o)
+		req.Separate = false
+		raw := plan.New(req, o)
+		n := len(raw.Tokens)
+		if n > o.Budget || len(raw.Pieces) != n || len(split.Tokens) != n || (raw.Finish == plan.Length) != (raw.Matched == nil) {
+			t.Fatalf("%d tokens of %d, %s %v", n, o.Budget, raw.Finish, raw.Matched)
+		}
+		text := raw.Shown(0, n).Answer
+		visible := n
+		if raw.Finish == plan.Stop {
+			visible--
+		}
+		if text != strings.Join(raw.Tokens[:visible], "") {
+			t.Errorf("shown %q of %q", text, raw.Tokens)
+		}
+		said := split.Shown(0, n)
+		if rest := len(text) - len(said.Thinking) - len(said.Answer); rest < 0 || rest > len(opening)+len(closing)+1 {
+			t.Errorf("%q and %q of %q", said.Thinking, said.Answer, text)
+		}
+		if a, b := split.Spoken(n); a != said.Thinking || b != said.Answer {
+			t.Errorf("spoken %q %q, shown %+v", a, b, said)
+		}
+		if got := split.Thought(n); got < 0 || got > n {
+			t.Errorf("%d of %d tokens are thinking", got, n)
+		}
+	})
+}

@@ -148,3 +148,24 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func FuzzParse(f *testing.F) {
+	f.Add(all)
+	f.Add("-- repeat 1 --\n-- \x00 --\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		scripts, err := script.Parse(text)
+		if err != nil {
+			return
+		}
+		if len(scripts) == 0 {
+			t.Errorf("%q: neither scripts nor an error", text)
+		}
+		for _, s := range scripts {
+			for _, step := range s {
+				if step.Kind < script.KindStatus || step.Kind > script.KindReset || step.Times < 0 {
+					t.Errorf("%q: step %+v", text, step)
+				}
+			}
+		}
+	})
+}
