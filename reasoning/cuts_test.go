@@ -41,9 +41,9 @@ import (
 // visible · a tool opener, or a closer, always comes first · of two at one place
 // the tool opener counts.
 
-// texts are samples for one format: every sequence of two of its markers, pieces
-// of them, white space and letters, some longer ones, and, shared out among the
-// states, a sixth of the sequences of three.
+// texts are samples for one format, shared out among the states: of its markers,
+// pieces of them, white space and letters every sequence of two, with more
+// behind it, and a sixth of the sequences of three.
 func texts(f reasoning.Format, start reasoning.State) []string {
 	atoms := []string{"a", " ", "\n\t", "<"}
 	for _, set := range [][]string{f.Open, f.Close, f.ToolOpen, f.ControlTokens} {
@@ -54,7 +54,7 @@ func texts(f reasoning.Format, start reasoning.State) []string {
 		}
 	}
 	all := []string{"", strings.Join(atoms, ""), " x" + strings.Join(atoms, " ") + " y"}
-	n := 0
+	n, pairs := 0, 0
 	for _, a := range atoms {
 		for _, b := range atoms {
 			for _, c := range atoms {
@@ -62,7 +62,9 @@ func texts(f reasoning.Format, start reasoning.State) []string {
 					all = append(all, a+b+c)
 				}
 			}
-			all = append(all, a+b+a+b, a+" "+b+" z")
+			if pairs++; pairs%2 == int(start)%2 {
+				all = append(all, a+b+a+b, a+" "+b+" z")
+			}
 		}
 	}
 	return all
