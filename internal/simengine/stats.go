@@ -66,7 +66,7 @@ type Stats struct {
 
 const (
 	keepRuns  = 10_000   // runs remembered
-	keepBytes = 64 << 20 // of their bodies and texts
+	keepBytes = 16 << 20 // of their bodies and texts
 )
 
 // Stats returns a copy of what the engine saw so far.

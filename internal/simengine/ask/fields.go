@@ -65,10 +65,11 @@ func notJSON(path string, at int, why string) *wire.Problem {
 // half, which Go's decoder lets pass; -1 when nowhere.
 func loneSurrogate(body []byte) int {
 	for at := 0; at < len(body); at++ {
-		if body[at] != '\\' {
-			continue
+		next := bytes.IndexByte(body[at:], '\\')
+		if next < 0 {
+			return -1
 		}
-		at++ // past the escaped character
+		at += next + 1 // at the escaped character
 		r := escaped(body[at-1:])
 		switch {
 		case !utf16.IsSurrogate(r):
