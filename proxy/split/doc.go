@@ -8,10 +8,11 @@
 //
 //   - Text that the engine has already split (`reasoning_content`, `reasoning`)
 //     is passed on as it was split; else the format's parser splits it. The
-//     first delta with text decides, and later ones may add to either channel.
+//     first delta with visible text decides. An engine that begins to split
+//     later is believed from there on.
 //   - The edges are the same in both: whitespace that touches the boundary is
 //     dropped, all other is kept; an opener that leaked into the engine's
-//     thinking is dropped.
+//     thinking is dropped, and so are control tokens.
 //   - A prefill that the engine echoes before it goes on is dropped; llama.cpp's
 //     server does that.
 //   - Stop strings act on the answer alone. The answer is cut exactly before the

@@ -9,90 +9,118 @@ import (
 // blanks are the characters that count as whitespace at a boundary.
 const blanks = " \t\r\n"
 
+func isBlank(text string) bool { return strings.Trim(text, blanks) == "" }
+
 // edges gives text that the engine has split the same edges as the parser's.
+// Thinking that comes after the answer has begun is passed as it is.
 type edges struct {
-	lead      *reasoning.Parser // drops blanks and a leaked opener at the start
-	held      string            // blanks that may touch the boundary
-	thought   bool              // thinking text has come
-	answering bool              // the boundary has passed
-	visible   bool              // the answer has begun
+	format  *reasoning.Format
+	inside  bool              // the answer goes on in the middle of one
+	lead    *reasoning.Parser // drops blanks and a leaked opener at the start
+	tail    *reasoning.Parser // drops blanks before the answer; nil until it begins
+	held    []byte            // blanks of thinking that may touch the boundary
+	thought bool              // thinking text has come
 }
 
-func newEdges(f *reasoning.Format) edges {
-	return edges{lead: reasoning.New(&reasoning.Format{Name: f.Name, Open: f.Open}, reasoning.StartThinking)}
+// newEdges makes the edges of a stream that begins in start.
+func newEdges(f *reasoning.Format, start reasoning.State) edges {
+	lead := &reasoning.Format{Open: f.Open, ControlTokens: f.ControlTokens}
+	return edges{format: f, inside: start == reasoning.StartMidAnswer, lead: reasoning.New(lead, reasoning.StartThinking)}
 }
 
 func (e *edges) thinking(text string, emit func(reasoning.Kind, string)) {
+	if e.tail != nil {
+		emit(reasoning.Thinking, text)
+		return
+	}
 	e.thought = true
 	for _, seg := range e.lead.Feed(text) {
 		e.push(seg.Text, emit)
 	}
 }
 
+// push gives out text up to its last visible character.
 func (e *edges) push(text string, emit func(reasoning.Kind, string)) {
-	if e.held != "" {
-		text = e.held + text
+	ink := strings.TrimRight(text, blanks)
+	switch {
+	case ink == "":
+	case len(e.held) == 0:
+		emit(reasoning.Thinking, ink)
+	default:
+		emit(reasoning.Thinking, string(append(e.held, ink...)))
+		e.held = e.held[:0]
 	}
-	keep := strings.TrimRight(text, blanks)
-	e.held = text[len(keep):]
-	if keep != "" {
-		emit(reasoning.Thinking, keep)
-	}
+	e.held = append(e.held, text[len(ink):]...)
 }
 
 func (e *edges) answer(text string, emit func(reasoning.Kind, string)) {
-	if !e.answering {
-		e.answering = true
-		for _, seg := range e.lead.Close() {
-			e.push(seg.Text, emit)
-		}
-		e.held = ""
+	if e.tail == nil {
+		e.turn(emit)
 	}
-	if e.thought && !e.visible {
-		if text = strings.TrimLeft(text, blanks); text == "" {
-			return
-		}
+	for _, seg := range e.tail.Feed(text) {
+		emit(reasoning.Answer, seg.Text)
 	}
-	e.visible = true
-	emit(reasoning.Answer, text)
 }
+
+// turn ends the thinking.
+func (e *edges) turn(emit func(reasoning.Kind, string)) {
+	for _, seg := range e.lead.Close() {
+		e.push(seg.Text, emit)
+	}
+	e.held = nil
+	start := reasoning.StartClosed
+	if e.inside && !e.thought {
+		start = reasoning.StartMidAnswer
+	}
+	e.tail = reasoning.New(&reasoning.Format{ControlTokens: e.format.ControlTokens}, start)
+}
+
+func (e *edges) answering() bool { return e.tail != nil }
 
 func (e *edges) close(emit func(reasoning.Kind, string)) {
-	if e.thought && !e.answering {
-		for _, seg := range e.lead.Close() {
-			e.push(seg.Text, emit)
+	if e.tail != nil {
+		for _, seg := range e.tail.Close() {
+			emit(reasoning.Answer, seg.Text)
 		}
-		if e.held != "" {
-			emit(reasoning.Thinking, e.held)
-		}
+		return
 	}
-	e.held = ""
+	for _, seg := range e.lead.Close() {
+		e.push(seg.Text, emit)
+	}
+	if len(e.held) > 0 {
+		emit(reasoning.Thinking, string(e.held))
+		e.held = nil
+	}
 }
 
-// echo drops a repeated prefill from the start of the content.
+// echo drops a repeated prefill from the start of a channel.
 type echo struct {
 	rest string // of the prefill, not yet met
-	held string // met so far
+	met  string // of the prefill, met so far
 }
 
 // strip returns the part of text that is not the echo. Text that turns out to
 // be no echo comes back whole.
 func (e *echo) strip(text string) string {
-	if e.rest == "" {
-		return text
-	}
 	switch {
+	case e.rest == "" || text == "":
+		return text
 	case strings.HasPrefix(text, e.rest):
 		text = text[len(e.rest):]
 		*e = echo{}
 		return text
 	case strings.HasPrefix(e.rest, text):
-		e.held += text
+		e.met += text
 		e.rest = e.rest[len(text):]
 		return ""
 	default:
-		text = e.held + text
-		*e = echo{}
-		return text
+		return e.close() + text
 	}
+}
+
+// close returns what looked like an echo and was none.
+func (e *echo) close() string {
+	met := e.met
+	*e = echo{}
+	return met
 }

@@ -20,10 +20,11 @@ type Piece struct {
 type Config struct {
 	// Format names the markers.
 	Format *reasoning.Format
-	// Start is the channel in which the text begins.
+	// Start is where the text begins.
 	Start reasoning.State
-	// Echo is a prefill that the engine may repeat. Zero means none.
-	Echo string
+	// Echo and EchoThinking are the text and the thinking of a prefill that the
+	// engine repeats. Zero means none.
+	Echo, EchoThinking string
 	// Stop are the strings that end the answer. Zero means none.
 	Stop []string
 	// Logprobs is whether token probabilities are to be passed on.
@@ -41,80 +42,122 @@ const (
 
 // A Splitter reads one stream. Create it with New.
 type Splitter struct {
+	mode   mode
+	lead   string // blank content that came before it was known who splits
 	parser *reasoning.Parser
 	edges  edges
-	echo   echo
 	stop   stopper
 	probs  probs
-	mode   mode
-	out    []Piece
-	answer bool // visible answer text has come out
-	raw    int  // bytes given to the parser so far
+	raw    int // bytes of content so far, without the echo
+	opener int // length of the longest opener of a tool call
+
+	echo, echoThinking echo
+	thinking, content  string // of the latest chunk, without the echo
+
+	out  []Piece
+	emit func(reasoning.Kind, string)
 }
 
 // New returns a Splitter for one stream.
 func New(cfg Config) *Splitter {
-	return &Splitter{
-		parser: reasoning.New(cfg.Format, cfg.Start),
-		edges:  newEdges(cfg.Format),
-		echo:   echo{rest: cfg.Echo},
-		stop:   newStopper(cfg.Stop),
-		probs:  probs{off: !cfg.Logprobs},
+	s := &Splitter{
+		parser:       reasoning.New(cfg.Format, cfg.Start),
+		edges:        newEdges(cfg.Format, cfg.Start),
+		stop:         stopper{stops: cfg.Stop},
+		probs:        newProbs(cfg.Format, cfg.Logprobs),
+		echo:         echo{rest: cfg.Echo},
+		echoThinking: echo{rest: cfg.EchoThinking},
 	}
+	for _, opener := range cfg.Format.ToolOpen {
+		s.opener = max(s.opener, len(opener))
+	}
+	s.emit = s.put
+	return s
 }
 
 // Add reads one chunk. The result is valid until the next call.
 func (s *Splitter) Add(c *openai.Chunk) []Piece {
 	s.out = s.out[:0]
-	content := c.Content
-	if c.Reasoning != "" {
-		s.mode = byEngine
-		s.edges.thinking(c.Reasoning, s.emit)
+	if c.Reasoning != "" && s.mode != byEngine {
+		s.yield()
 	}
-	if content != "" {
-		content = s.echo.strip(content)
-	}
-	if content == "" {
-		return s.out
-	}
-	if s.mode == undecided {
-		s.mode = byParser
-	}
-	if c.Logprobs != "" {
-		s.probs.add(c.Logprobs, content, s.raw, c.Reasoning != "")
-	}
-	s.raw += len(content)
-	if s.mode == byEngine {
-		s.edges.answer(content, s.emit)
-		return s.out
-	}
-	for _, seg := range s.parser.Feed(content) {
-		s.emit(seg.Kind, seg.Text)
-	}
+	s.read(s.echoThinking.strip(c.Reasoning), s.echo.strip(c.Content), c.Logprobs)
 	return s.out
+}
+
+// yield lets the engine split from here on.
+func (s *Splitter) yield() {
+	if s.mode == byParser {
+		s.feed(s.parser.Close())
+	}
+	// Blanks before the thinking touch its opener, so lead is dropped.
+	s.mode, s.lead = byEngine, ""
+}
+
+func (s *Splitter) read(thinking, content, logprobs string) {
+	s.thinking, s.content = thinking, content
+	s.align(logprobs)
+	if thinking != "" {
+		s.edges.thinking(thinking, s.emit)
+	}
+	switch {
+	case content == "":
+	case s.mode == byEngine:
+		s.edges.answer(content, s.emit)
+	case s.mode == undecided && isBlank(content):
+		s.lead += content
+	default:
+		s.mode = byParser
+		content, s.lead = s.lead+content, ""
+		s.feed(s.parser.Feed(content))
+		if s.parser.Phase() == reasoning.Thinking {
+			// The boundary is yet to come, or a tool call's opener has begun.
+			s.probs.forget(s.raw + len(s.content) - s.opener)
+		}
+	}
+	s.raw += len(s.content)
+}
+
+func (s *Splitter) feed(segments []reasoning.Segment) {
+	for _, seg := range segments {
+		s.put(seg.Kind, seg.Text)
+	}
+}
+
+// align takes the probabilities of the chunk. Where the engine splits, those of
+// its thinking are not looked at.
+func (s *Splitter) align(logprobs string) {
+	switch {
+	case s.probs.idle():
+	case s.mode == byEngine && s.thinking != "":
+		s.probs.restart()
+		if s.content != "" {
+			s.probs.fail() // they are of both
+		}
+	case logprobs != "" || s.content != "":
+		s.probs.add(logprobs, s.content, s.mode != byEngine)
+	}
 }
 
 // Close returns what was held back. Add must not be called after it.
 func (s *Splitter) Close() []Piece {
 	s.out = s.out[:0]
-	if rest := s.echo.held; rest != "" && s.mode != byEngine {
-		s.echo = echo{}
-		for _, seg := range s.parser.Feed(rest) {
-			s.emit(seg.Kind, seg.Text)
-		}
+	s.read(s.echoThinking.close(), s.echo.close(), "")
+	if s.mode == byEngine {
+		s.edges.close(s.emit)
+	} else {
+		s.feed(s.parser.Feed(s.lead))
+		s.feed(s.parser.Close())
 	}
-	for _, seg := range s.parser.Close() {
-		s.emit(seg.Kind, seg.Text)
-	}
-	s.edges.close(s.emit)
+	s.lead = ""
 	if text := s.stop.close(); text != "" {
-		s.put(text)
+		s.answer(text)
 	}
 	return s.out
 }
 
-// emit takes classified text; answer text passes the stop strings.
-func (s *Splitter) emit(kind reasoning.Kind, text string) {
+// put takes classified text; answer text passes the stop strings.
+func (s *Splitter) put(kind reasoning.Kind, text string) {
 	if kind == reasoning.Thinking {
 		if !s.stop.met {
 			s.out = append(s.out, Piece{Kind: kind, Text: text})
@@ -122,20 +165,20 @@ func (s *Splitter) emit(kind reasoning.Kind, text string) {
 		return
 	}
 	if text = s.stop.feed(text); text != "" {
-		s.put(text)
+		s.answer(text)
 	}
 }
 
-func (s *Splitter) put(text string) {
-	s.answer = true
-	boundary := 0
-	if n, ok := s.parser.Boundary(); ok && s.mode == byParser {
-		boundary = n
-	}
+func (s *Splitter) answer(text string) {
+	boundary, _ := s.Boundary()
 	s.out = append(s.out, Piece{Kind: reasoning.Answer, Text: text, Logprobs: s.probs.take(text, boundary)})
 }
 
-// Own reports whether the parser splits, so that the text of a chunk is raw.
+// Text returns the thinking and the content of the latest chunk without what was
+// only the echo of a prefill.
+func (s *Splitter) Text() (thinking, content string) { return s.thinking, s.content }
+
+// Own reports whether the parser splits, so that the content of a chunk is raw.
 func (s *Splitter) Own() bool { return s.mode != byEngine }
 
 // Boundary returns the length in bytes of the raw text up to and including the
@@ -150,10 +193,14 @@ func (s *Splitter) Boundary() (int, bool) {
 // Stopped reports whether a stop string has ended the answer.
 func (s *Splitter) Stopped() bool { return s.stop.met }
 
+// Aligned reports whether every token probability so far could be aligned with
+// its text.
+func (s *Splitter) Aligned() bool { return !s.probs.broken }
+
 // Phase is the channel in which the next text would land.
 func (s *Splitter) Phase() reasoning.Kind {
 	if s.mode == byEngine {
-		if s.edges.answering {
+		if s.edges.answering() {
 			return reasoning.Answer
 		}
 		return reasoning.Thinking

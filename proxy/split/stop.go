@@ -2,15 +2,14 @@ package split
 
 import "strings"
 
-// A stopper cuts the answer before the first stop string. Of two that begin at
-// the same place either gives the same cut.
+// A stopper cuts the answer before the first stop string: the one that begins
+// first. Text is held back while it may be the beginning of one, also when
+// another one has already been met further on.
 type stopper struct {
 	stops []string
 	held  string // a suffix that may be the beginning of a stop string
 	met   bool
 }
-
-func newStopper(stops []string) stopper { return stopper{stops: stops} }
 
 // feed returns the text that is certain to stand before any stop string.
 func (s *stopper) feed(text string) string {
@@ -21,28 +20,37 @@ func (s *stopper) feed(text string) string {
 		return text
 	}
 	text = s.held + text
-	s.held = ""
+	open := len(text) // where a stop string may begin that is not yet whole
+	for _, stop := range s.stops {
+		open = min(open, len(text)-overlap(text, stop))
+	}
+	if first := s.find(text); first >= 0 && first <= open {
+		s.met, s.held = true, ""
+		return text[:first]
+	}
+	s.held = text[open:]
+	return text[:open]
+}
+
+// find returns where the first whole stop string begins in text, or -1.
+func (s *stopper) find(text string) int {
 	first := -1
 	for _, stop := range s.stops {
 		if i := strings.Index(text, stop); i >= 0 && (first < 0 || i < first) {
 			first = i
 		}
 	}
-	if first >= 0 {
-		s.met = true
-		return text[:first]
-	}
-	keep := 0
-	for _, stop := range s.stops {
-		keep = max(keep, overlap(text, stop))
-	}
-	s.held = text[len(text)-keep:]
-	return text[:len(text)-keep]
+	return first
 }
 
+// close returns what was held back, now that nothing more can complete it.
 func (s *stopper) close() string {
 	held := s.held
 	s.held = ""
+	if first := s.find(held); first >= 0 {
+		s.met = true
+		return held[:first]
+	}
 	return held
 }
 
