@@ -17,6 +17,18 @@ type answer struct {
 	usage                      openai.CompletionUsage
 }
 
+// pair is a real engine with the proxy in front of it.
+type pair struct {
+	engine *stack.Engine
+	proxy  *stack.Proxy
+}
+
+func connect(t *testing.T, split stack.Split) pair {
+	t.Helper()
+	engine := stack.StartEngine(t, split)
+	return pair{engine, stack.StartProxy(t, engine)}
+}
+
 // client is openai-go with nothing changed but the base URL, and no second tries
 // that could hide a first failure.
 func client(proxy *stack.Proxy) openai.Client {
@@ -123,23 +135,19 @@ func stream(t *testing.T, proxy *stack.Proxy, params openai.ChatCompletionNewPar
 func TestChat(t *testing.T) {
 	for _, split := range []stack.Split{stack.ByProxy, stack.ByEngine} {
 		t.Run("split by "+string(split), func(t *testing.T) {
-			engine := stack.StartEngine(t, split)
-			proxy := stack.StartProxy(t, engine)
+			p := connect(t, split)
 			for seed := range int64(6) {
-				params := question(engine, seed)
-				want := engine.Reply(t, stack.Question{Text: "Wie lange dauert es?", Seed: seed})
-				whole := ask(t, proxy, params)
-				check(t, engine, whole, want)
-				streamed := stream(t, proxy, params)
-				check(t, engine, streamed, want)
-				recorded(t, proxy, streamed)
+				params := question(p.engine, seed)
+				want := p.engine.Reply(t, stack.Question{Text: "Wie lange dauert es?", Seed: seed})
+				p.check(t, ask(t, p.proxy, params), want)
+				p.check(t, stream(t, p.proxy, params), want)
 			}
 		})
 	}
 }
 
-// check compares one reply with the engine's own.
-func check(t *testing.T, engine *stack.Engine, got answer, want stack.Reply) {
+// check compares one reply with the engine's own, and with the ledger.
+func (p pair) check(t *testing.T, got answer, want stack.Reply) {
 	t.Helper()
 	if got.thinking != want.Thinking || got.text != want.Answer || got.finish != want.Finish {
 		t.Errorf("got  %q | %q | %s\nwant %q | %q | %s",
@@ -161,15 +169,17 @@ func check(t *testing.T, engine *stack.Engine, got answer, want stack.Reply) {
 	if details.ReasoningTokens+details.TextTokens != u.CompletionTokens {
 		t.Errorf("usage does not add up: %s", u.RawJSON())
 	}
-	if want.Ended && engine.Exact() && details.ReasoningTokens != want.ThinkingTokens {
-		t.Errorf("%d thinking tokens, the engine made %d: %q", details.ReasoningTokens, want.ThinkingTokens, want.Thinking)
+	row := p.recorded(t, got)
+	if want.Ended && p.engine.Exact() && details.ReasoningTokens != want.ThinkingTokens {
+		t.Errorf("%d thinking tokens (%s), the engine made %d: %q",
+			details.ReasoningTokens, row.Tokens["thinking"].Source, want.ThinkingTokens, want.Thinking)
 	}
 }
 
 // recorded compares the ledger's row with what the client was told.
-func recorded(t *testing.T, proxy *stack.Proxy, got answer) {
+func (p pair) recorded(t *testing.T, got answer) stack.Record {
 	t.Helper()
-	row := closed(t, proxy, got.id, "served")
+	row := closed(t, p.proxy, got.id, "served")
 	if row.FinishReason != got.finish || row.Engine != "real" {
 		t.Errorf("ledger %+v of a reply that ended with %s", row, got.finish)
 	}
@@ -187,25 +197,24 @@ func recorded(t *testing.T, proxy *stack.Proxy, got answer) {
 			t.Errorf("the ledger has %d %s tokens, the client was told %d", n, name, want)
 		}
 	}
+	return row
 }
 
 // TestCut ends a reply in the middle of its thinking: all of it stays thinking.
 func TestCut(t *testing.T) {
-	engine := stack.StartEngine(t, stack.ByProxy)
-	proxy := stack.StartProxy(t, engine)
-	params := question(engine, 3)
+	p := connect(t, stack.ByProxy)
+	params := question(p.engine, 3)
 	params.MaxCompletionTokens = openai.Int(6)
-	want := engine.Reply(t, stack.Question{Text: "Wie lange dauert es?", Seed: 3, MaxTokens: 6})
-	for name, got := range map[string]answer{"whole": ask(t, proxy, params), "streamed": stream(t, proxy, params)} {
+	want := p.engine.Reply(t, stack.Question{Text: "Wie lange dauert es?", Seed: 3, MaxTokens: 6})
+	for name, got := range map[string]answer{"whole": ask(t, p.proxy, params), "streamed": stream(t, p.proxy, params)} {
 		t.Run(name, func(t *testing.T) {
-			check(t, engine, got, want)
+			p.check(t, got, want)
 			if got.finish != "length" || got.text != "" || got.thinking == "" {
 				t.Errorf("got %q | %q | %s", got.thinking, got.text, got.finish)
 			}
 			if got.usage.CompletionTokensDetails.ReasoningTokens != 6 {
 				t.Errorf("usage %s, want 6 thinking tokens", got.usage.RawJSON())
 			}
-			recorded(t, proxy, got)
 		})
 	}
 }

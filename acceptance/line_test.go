@@ -123,6 +123,17 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
+// TestManyInARow sends more requests than the engine serves on one connection. It
+// closes connections without a word; no request and no count may suffer from it.
+func TestManyInARow(t *testing.T) {
+	p := connect(t, stack.ByProxy)
+	for seed := range int64(80) {
+		want := p.engine.Reply(t, stack.Question{Text: "Wie lange dauert es?", Seed: seed})
+		p.check(t, ask(t, p.proxy, question(p.engine, seed)), want)
+		p.check(t, stream(t, p.proxy, question(p.engine, seed)), want)
+	}
+}
+
 // TestGone has clients that leave in the middle of a stream: the slot comes free,
 // who waits is served, and the row tells what was made until then.
 func TestGone(t *testing.T) {

@@ -46,9 +46,9 @@ def parameters(options, model):
     params.chat_template = make_model.TEMPLATE
     if options.raw:
         params.reasoning_format = xllamacpp.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
+    # Threads wait for each other by spinning, which on a busy machine is all they do.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     if options.model == "tiny":
-        # Two threads would spend their time waiting for each other.
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
         # The text comes from the bigram table alone, as it stands.
         params.sampling.temp, params.sampling.top_k = 1.0, 0
         params.sampling.top_p, params.sampling.min_p = 1.0, 0.0
