@@ -1,0 +1,193 @@
+package budget
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"oneslot/internal/openai"
+
+	"github.com/tidwall/gjson"
+)
+
+// NoLimit is the budget of a request that may think as long as it likes.
+const NoLimit = -1
+
+// Efforts maps the words of reasoning_effort to tokens; NoLimit is no limit.
+type Efforts map[string]int
+
+// Ask is what a request wants of the model's thinking.
+type Ask struct {
+	// Tokens is the budget: NoLimit, 0 for no thinking, or the number of tokens.
+	Tokens int
+	// Named is whether the request said anything about it.
+	Named bool
+}
+
+// Fields are the request fields that Read understands. They are the proxy's to
+// act on and are not forwarded.
+func Fields() []string {
+	return []string{"reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget", "thinking_budget_tokens", "thinking_token_budget", "reasoning_budget_tokens"}
+}
+
+// reader gathers what the spellings say.
+type reader struct {
+	efforts Efforts
+	off     bool
+	on      bool
+	tokens  int // smallest number given; NoLimit: none
+	word    int // of an effort; NoLimit: none or no limit
+	named   bool
+	err     error
+}
+
+// Read finds what a request body, a valid JSON object, wants. The error is an
+// *openai.Problem that names the field.
+func Read(body []byte, efforts Efforts) (Ask, error) {
+	r := &reader{efforts: efforts, tokens: NoLimit, word: NoLimit}
+	root := gjson.ParseBytes(body)
+	r.effort("reasoning_effort", root.Get("reasoning_effort"))
+	for _, field := range []string{"thinking_budget", "thinking_budget_tokens", "thinking_token_budget", "reasoning_budget_tokens"} {
+		r.number(field, root.Get(field))
+	}
+	r.flag("enable_thinking", root.Get("enable_thinking"))
+	r.flag("chat_template_kwargs.enable_thinking", root.Get("chat_template_kwargs.enable_thinking"))
+	r.flag("chat_template_kwargs.thinking", root.Get("chat_template_kwargs.thinking"))
+	r.openRouter(root.Get("reasoning"))
+	r.anthropic(root.Get("thinking"))
+	if r.err != nil {
+		return Ask{}, r.err
+	}
+	return r.ask(), nil
+}
+
+func (r *reader) ask() Ask {
+	switch {
+	case r.off:
+		return Ask{0, true}
+	case r.tokens != NoLimit:
+		return Ask{r.tokens, true}
+	default:
+		return Ask{r.word, r.named}
+	}
+}
+
+func (r *reader) fail(field, format string, args ...any) {
+	if r.err == nil {
+		r.err = openai.Invalid(field, "invalid_value", format, args...)
+	}
+}
+
+// effort reads a word, or SGLang's fraction of the highest effort with a limit.
+func (r *reader) effort(field string, v gjson.Result) {
+	switch {
+	case v.Type == gjson.Null:
+		return
+	case v.Type == gjson.Number && v.Num >= 0 && v.Num <= 1:
+		r.named = true
+		r.word = int(math.Round(v.Num * float64(slices.Max(append(slices.Collect(maps.Values(r.efforts)), 0)))))
+		r.off = r.off || r.word == 0
+		return
+	case v.Type == gjson.String:
+		if n, ok := r.efforts[strings.ToLower(v.Str)]; ok {
+			r.named, r.word = true, n
+			r.off = r.off || n == 0
+			return
+		}
+	}
+	names := slices.Sorted(maps.Keys(r.efforts))
+	r.fail(field, "'%s' must be one of %s.", field, strings.Join(names, ", "))
+}
+
+func (r *reader) number(field string, v gjson.Result) {
+	switch {
+	case v.Type == gjson.Null:
+	case v.Type != gjson.Number || v.Num != math.Trunc(v.Num) || math.Abs(v.Num) > 1<<40:
+		r.fail(field, "'%s' must be a whole number of tokens.", field)
+	case v.Num < 0:
+		r.named = true // -1 is how some clients say that there is no limit
+	case v.Num == 0:
+		r.named, r.off = true, true
+	default:
+		r.named = true
+		if n := int(v.Num); r.tokens == NoLimit || n < r.tokens {
+			r.tokens = n
+		}
+	}
+}
+
+func (r *reader) flag(field string, v gjson.Result) {
+	switch v.Type {
+	case gjson.Null:
+	case gjson.True:
+		r.named = true
+	case gjson.False:
+		r.named, r.off = true, true
+	default:
+		r.fail(field, "'%s' must be true or false.", field)
+	}
+}
+
+// openRouter reads reasoning: {effort, max_tokens, enabled}.
+func (r *reader) openRouter(v gjson.Result) {
+	if v.Type == gjson.Null {
+		return
+	}
+	if !v.IsObject() {
+		r.fail("reasoning", "'reasoning' must be an object such as {\"effort\":\"low\"} or {\"max_tokens\":1024}.")
+		return
+	}
+	r.effort("reasoning.effort", v.Get("effort"))
+	r.number("reasoning.max_tokens", v.Get("max_tokens"))
+	r.flag("reasoning.enabled", v.Get("enabled"))
+}
+
+// anthropic reads thinking: {type, budget_tokens}.
+func (r *reader) anthropic(v gjson.Result) {
+	switch {
+	case v.Type == gjson.Null:
+		return
+	case v.Type == gjson.True || v.Type == gjson.False:
+		r.flag("thinking", v)
+		return
+	case !v.IsObject():
+		r.fail("thinking", "'thinking' must be an object such as {\"type\":\"enabled\",\"budget_tokens\":1024}.")
+		return
+	}
+	switch kind := v.Get("type"); kind.Str {
+	case "disabled":
+		r.named, r.off = true, true
+	case "enabled", "adaptive", "auto", "":
+		r.named = true
+		r.number("thinking.budget_tokens", v.Get("budget_tokens"))
+	default:
+		r.fail("thinking.type", "'thinking.type' is %q; it must be enabled or disabled.", kind.Str)
+	}
+}
+
+// Guard lowers a budget so that of maxTokens at least reserve are left for the
+// answer. maxTokens 0 means that there is no limit to fit into.
+func (a Ask) Guard(maxTokens, reserve int) Ask {
+	if maxTokens == 0 || reserve == 0 {
+		return a
+	}
+	room := max(maxTokens-reserve, 0)
+	if a.Tokens == NoLimit || a.Tokens > room {
+		a.Tokens = room
+	}
+	return a
+}
+
+// String says the budget as the ledger does: "off", "none" or the number.
+func (a Ask) String() string {
+	switch a.Tokens {
+	case NoLimit:
+		return "none"
+	case 0:
+		return "off"
+	default:
+		return fmt.Sprint(a.Tokens)
+	}
+}
