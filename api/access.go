@@ -58,11 +58,16 @@ func (s *Server) bounded(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// bound starts the time in which a client has to take its answer. net/http takes
-// the deadline away when the request has ended.
+// bound starts the time in which a client has to take its answer. A body that
+// nobody has read is read by net/http before that, in its own time. net/http also
+// takes the deadline away when the request has ended.
 func (s *Server) bound(c echo.Context) {
+	d := s.cfg.Client.WriteTimeout
+	if c.Request().ContentLength != 0 {
+		d += s.cfg.BodyTime
+	}
 	// A writer without deadlines (a test's) is written to all the same.
-	_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Now().Add(s.cfg.Client.WriteTimeout))
+	_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Now().Add(d))
 }
 
 // recover turns a panic into a 500 and logs where it came from. The value of the
@@ -146,14 +151,15 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 }
 
 // errorText is what a log may say of an error: an engine's own words may repeat
-// the prompt, so of a Problem only its status and code are said.
+// the prompt, so of a Problem only its status and reason are said.
 func errorText(err error) string {
 	var p *openai.Problem
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, &p):
-		return strings.TrimSpace(fmt.Sprintf("status %d %s", p.Status, said(p, err).code))
+		v := said(p, err)
+		return strings.TrimSpace(fmt.Sprintf("status %d %s", p.Status, v.why()))
 	default:
 		return err.Error()
 	}

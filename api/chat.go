@@ -57,45 +57,41 @@ func (s *Server) chat(c echo.Context) error {
 	}
 	report, err := s.run(c.Request().Context(), x)
 	x.row.QueueWait = x.waited()
-	if err != nil {
-		x.row.Status = x.tell(err)
-	}
+	x.end(c, err)
 	s.close(c, x, report, err)
 	return nil
 }
 
-// tell has the client told of err, if it is still there, and returns the status
-// that it got.
-func (x *exchange) tell(err error) int {
-	if v := judge(err); v.status != statusClientClosed {
-		return x.client.Fail(err)
+// end tells the client of err, if it is still there, and notes the status that
+// it got: a stream that has begun, or a cancelled run, has its status already.
+func (x *exchange) end(c echo.Context, err error) {
+	if err != nil && judge(err).status != statusClientClosed {
+		x.client.Fail(err)
 	}
-	if x.client.Committed() {
-		return http.StatusOK
+	x.client.Release()
+	if c.Response().Committed {
+		x.row.Status = c.Response().Status
 	}
-	return statusClientClosed
 }
 
-// leave is the end of a request, also of one whose handler panics: that one gets
-// its outcome here, and the panic goes on to where it is logged.
+// leave is the end of a request whose handler panics: it gets its outcome, and
+// the panic goes on to where it is logged.
 func (s *Server) leave(c echo.Context, x *exchange) {
 	p := recover()
-	if p != nil && c.Get(closedKey) == nil {
-		report := notRun()
-		if x.ran() {
-			report = proxy.Report{} // what it used, nobody knows
-		}
-		if x.client != nil {
-			x.row.Status = x.client.Fail(errPanic)
-		}
-		s.close(c, x, report, errPanic)
+	if p == nil {
+		return
+	}
+	report := notRun()
+	if x.ran() {
+		report = proxy.Report{} // what it used, nobody knows
 	}
 	if x.client != nil {
-		x.client.Release()
+		x.end(c, errPanic)
 	}
-	if p != nil {
-		panic(p)
+	if c.Get(closedKey) == nil {
+		s.close(c, x, report, errPanic)
 	}
+	panic(p)
 }
 
 // errPanic is the error of a request whose handler panicked.

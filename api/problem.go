@@ -122,20 +122,20 @@ func said(p *openai.Problem, err error) verdict {
 	if !word.MatchString(v.code) {
 		v.code = "" // an engine's own, which may be anything
 	}
-	refused := errors.Is(err, errRefused)
+	refused, broke := errors.Is(err, errRefused), errors.Is(err, proxy.ErrEngine)
 	switch {
 	case refused && (p.Status == 401 || p.Status == 403 || p.Status == 407):
 		// It is the proxy's key that was refused, and the text may show a part of it.
 		return verdict{502, server, "upstream_error", "", ledger.EngineFailed, 0, false, "The engine refused the key that the proxy sends it (engines[].api_key). The operator has to correct it."}
 	case p.Status == http.StatusServiceUnavailable:
 		v.reason = "engine_down"
-	case refused && p.Status < 500 && p.Status != http.StatusTooManyRequests:
+	case p.Status == http.StatusTooManyRequests:
+		v.code = "rate_limit_exceeded"
+	case p.Status < 500 && (refused || broke):
 		v.reason = "prompt_refused"
-		if v.code == "" {
-			v.code = v.reason
-		}
+		v.code = cmp.Or(v.code, v.reason)
 	}
-	if p.Status >= 500 || errors.Is(err, proxy.ErrEngine) {
+	if p.Status >= 500 || broke {
 		v.outcome = ledger.EngineFailed
 	}
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {

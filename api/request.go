@@ -91,12 +91,12 @@ func (s *Server) body(c echo.Context) ([]byte, error) {
 	}
 }
 
-// tooLarge refuses a body. It reads on for as much again, unless the client waits
-// to be told to send: many clients read no answer while they can still write, and
-// would report a broken connection.
+// tooLarge refuses a body. It reads on for twice the limit, unless the client
+// waits to be told to send: many clients read no answer while they can still
+// write, and would report a broken connection.
 func (s *Server) tooLarge(r *http.Request) error {
 	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, s.cfg.Body)
+		_, _ = io.CopyN(io.Discard, r.Body, 2*s.cfg.Body)
 	}
 	return &openai.Problem{
 		Status: http.StatusRequestEntityTooLarge, Type: invalid, Code: "request_too_large",

@@ -75,7 +75,7 @@ func (m *Metrics) Finished(row ledger.Row) {
 	}
 	m.wait.Observe(row.QueueWait.Seconds())
 	m.slot.Observe(row.Slot.Seconds())
-	if row.Runs > 0 {
+	if row.Tokens.Completion.N > 0 { // else there was no first token
 		m.ttft.Observe(row.Prefill.Seconds())
 		m.thinking.Observe(row.Thinking.Seconds())
 	}

@@ -1,0 +1,157 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"oneslot/ledger"
+	"oneslot/queue"
+	"oneslot/queue/line"
+	"oneslot/usage"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// fixed is a line that looks always the same.
+type fixed struct {
+	snap queue.Snapshot
+	err  error
+}
+
+func (f fixed) Snapshot(context.Context) (queue.Snapshot, error) { return f.snap, f.err }
+
+// scrape reads the metrics as Prometheus does.
+func scrape(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+		t.Fatalf("status %d, type %q", w.Code, w.Header().Get("Content-Type"))
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
+}
+
+// values are the samples of a family by their labels; of a histogram the count.
+func values(f *dto.MetricFamily) map[string]float64 {
+	out := map[string]float64{}
+	for _, m := range f.GetMetric() {
+		var labels []string
+		for _, l := range m.GetLabel() {
+			labels = append(labels, l.GetValue())
+		}
+		out[strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	return out
+}
+
+func row(o ledger.Outcome, engine string, runs int, tokens usage.Tokens) ledger.Row {
+	return ledger.Row{
+		Outcome: o, Engine: engine, Runs: runs, Tokens: tokens, Stream: runs > 0, Model: "secret-model", Key: "secret-key", ID: "secret-id",
+		QueueWait: 2 * time.Second, Prefill: 3 * time.Second, Thinking: 4 * time.Second, Slot: 20 * time.Minute,
+	}
+}
+
+// TestCounts: what has happened is what Prometheus reads.
+func TestCounts(t *testing.T) {
+	m := New(fixed{})
+	engine := func(n int) usage.Count { return usage.Count{N: n, Source: usage.Engine} }
+	served := usage.Tokens{Prompt: engine(100), CachedPrompt: engine(40), Thinking: engine(30), Answer: engine(12), Completion: engine(42)}
+	m.Finished(row(ledger.Served, "spark", 1, served))
+	m.Finished(row(ledger.Served, "spark", 1, served))
+	m.Finished(row(ledger.ClientGone, "spark", 1, usage.Tokens{})) // nothing is known of it
+	m.Finished(row(ledger.Rejected, "", 0, usage.NotRun()))
+	m.Finished(row(ledger.Rejected, "spark", 0, usage.NotRun())) // by the engine
+	m.Request("/v1/models", 200)
+	m.Request("/v1/models", 200)
+	m.Request("", 404)
+	families := scrape(t, m)
+	for name, want := range map[string]map[string]float64{
+		"oneslot_outcomes_total":              {"spark served true": 2, "spark client_gone true": 1, " rejected false": 1, "spark rejected false": 1},
+		"oneslot_tokens_total":                {"prompt": 200, "cached": 80, "thinking": 60, "answer": 24},
+		"oneslot_requests_total":              {"200 /v1/models": 2, "404 none": 1},
+		"oneslot_queue_wait_seconds":          {"": 4},
+		"oneslot_slot_seconds":                {"": 4},
+		"oneslot_time_to_first_token_seconds": {"": 2},
+		"oneslot_thinking_seconds":            {"": 2},
+	} {
+		if got := values(families[name]); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	for name, seconds := range map[string]float64{"oneslot_queue_wait_seconds": 8, "oneslot_slot_seconds": 4800, "oneslot_time_to_first_token_seconds": 6, "oneslot_thinking_seconds": 8} {
+		h := families[name].GetMetric()[0].GetHistogram()
+		if h.GetSampleSum() != seconds {
+			t.Errorf("%s adds up to %v, want %v seconds", name, h.GetSampleSum(), seconds)
+		}
+		if last := h.GetBucket()[len(h.GetBucket())-2].GetUpperBound(); last < 3600 {
+			t.Errorf("%s ends at %v s; a run may last an hour", name, last)
+		}
+	}
+}
+
+// TestGauges are read from the lines when Prometheus asks.
+func TestGauges(t *testing.T) {
+	a := fixed{snap: queue.Snapshot{Waiting: make([]queue.Waiter, 3), Slots: []queue.Slot{{Name: "spark", State: line.Busy}, {Name: "ember", State: line.Poisoned}}}}
+	b := fixed{snap: queue.Snapshot{Waiting: make([]queue.Waiter, 2), Slots: []queue.Slot{{Name: "third", State: line.Idle}}}}
+	families := scrape(t, New(a, b))
+	states := values(families["oneslot_slot_state"])
+	on := 0.0
+	for _, v := range states {
+		on += v
+	}
+	if len(states) != 15 || on != 3 || states["spark busy"] != 1 || states["ember poisoned"] != 1 || states["third idle"] != 1 {
+		t.Errorf("the states are %v", states)
+	}
+	if got := values(families["oneslot_queue_waiting"])[""]; got != 5 {
+		t.Errorf("%v wait, want 5", got)
+	}
+	if got := values(families["oneslot_queue_up"])[""]; got != 1 {
+		t.Errorf("up is %v", got)
+	}
+	families = scrape(t, New(a, fixed{err: errors.New("no Redis")}))
+	if got := values(families["oneslot_queue_up"])[""]; got != 0 {
+		t.Errorf("with a store that does not answer up is %v", got)
+	}
+	if got := values(families["oneslot_queue_waiting"])[""]; got != 3 {
+		t.Errorf("%v wait where one line answers, want 3", got)
+	}
+}
+
+// TestNames hold to Prometheus' conventions and to the package's promise: a
+// prefix, units, help, and no label value that a caller can choose.
+func TestNames(t *testing.T) {
+	m := New(fixed{snap: queue.Snapshot{Slots: []queue.Slot{{Name: "spark"}}}})
+	m.Finished(row(ledger.Served, "spark", 1, usage.Tokens{}))
+	m.Request("/v1/usage/:id", 404)
+	shape := regexp.MustCompile(`^oneslot_[a-z_]+$`)
+	for name, f := range scrape(t, m) {
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+			continue
+		}
+		if !shape.MatchString(name) || f.GetHelp() == "" {
+			t.Errorf("%s has help %q", name, f.GetHelp())
+		}
+		if f.GetType() == dto.MetricType_COUNTER != strings.HasSuffix(name, "_total") {
+			t.Errorf("%s is a %s", name, f.GetType())
+		}
+		if f.GetType() == dto.MetricType_HISTOGRAM && !strings.HasSuffix(name, "_seconds") {
+			t.Errorf("%s has no unit", name)
+		}
+		if strings.Contains(f.String(), "secret") {
+			t.Errorf("%s shows a key, a model or an id: %v", name, f)
+		}
+	}
+}
