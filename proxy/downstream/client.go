@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"oneslot/internal/openai"
-
-	"github.com/tmaxmax/go-sse"
 )
 
 // A Beat says how a waiting client is kept alive.
@@ -69,48 +68,51 @@ type Config struct {
 // heartbeat timer write, one at a time.
 type Client struct {
 	request *http.Request
-	stream  bool
 	cfg     Config
 
-	mu        sync.Mutex // guards what follows
-	out       *outlet
-	session   *sse.Session
-	timer     *time.Timer
-	committed bool // the status line has gone out
-	ended     bool // the answer is complete, or an error was told
-	released  bool
-	last      time.Time // of the latest flush
-	err       error     // the first write error; later writes return it
-	status    func() string
-	header    func(http.Header)
-	silent    []byte // what BeatChunk sends; nil until known
+	mu       sync.Mutex // guards what follows
+	out      *outlet
+	timer    *time.Timer
+	told     int  // the status line that has gone out; 0 is none yet
+	ended    bool // the answer is complete, or an error was told
+	released bool
+	last     time.Time // of the latest flush
+	err      error     // the first write error; nothing is written after it
+	status   func() string
+	header   func(http.Header)
+	silent   []byte // what BeatChunk sends; nil until known
 }
 
-// New returns the Client of one request and starts its clock.
+// New returns the Client of one request and starts its clock. The error says
+// that w cannot be flushed, so that nothing can be streamed through it.
 func New(w http.ResponseWriter, r *http.Request, cfg Config) (*Client, error) {
 	if cfg.WriteTimeout == 0 {
 		cfg.WriteTimeout = 30 * time.Second
 	}
-	stream := cfg.Stream
-	c := &Client{request: r, stream: stream, cfg: cfg, last: time.Now(), out: newOutlet(w, cfg.WriteTimeout)}
-	session, err := sse.Upgrade(c.out, r)
+	out, err := newOutlet(w, cfg.WriteTimeout)
 	if err != nil {
 		return nil, err
 	}
-	c.session = session
+	c := &Client{request: r, cfg: cfg, last: time.Now(), out: out}
 	first := cfg.CommitAfter
-	if !stream {
+	if !cfg.Stream {
 		// A whole answer keeps its status as long as it can: until the first
 		// heartbeat is due.
 		first = cfg.Heartbeat
 	}
-	if stream || cfg.Heartbeat > 0 && cfg.Beat != BeatOff {
+	if cfg.Stream || c.beats() {
 		// The timer must be in its field before it can fire.
 		c.timer = time.AfterFunc(math.MaxInt64, c.tick)
 		c.timer.Reset(first)
 	}
 	return c, nil
 }
+
+// beats reports whether silence is broken at all.
+func (c *Client) beats() bool { return c.cfg.Heartbeat > 0 && c.cfg.Beat != BeatOff }
+
+// Context is the caller's: it ends when the caller has left.
+func (c *Client) Context() context.Context { return c.request.Context() }
 
 // OnCommit sets what adds headers just before the status line goes out.
 func (c *Client) OnCommit(header func(http.Header)) {
@@ -127,13 +129,8 @@ func (c *Client) SetStatus(status func() string) {
 	c.status = status
 }
 
-// Gone is closed when the caller has left.
-func (c *Client) Gone() <-chan struct{} { return c.request.Context().Done() }
-
-// Context is the caller's: it ends when the caller has left.
-func (c *Client) Context() context.Context { return c.request.Context() }
-
-// SetSilent sets what a heartbeat of kind BeatChunk sends.
+// SetSilent sets what a heartbeat of kind BeatChunk sends: JSON on one line.
+// Until it is known comments are sent.
 func (c *Client) SetSilent(chunk []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,76 +141,62 @@ func (c *Client) SetSilent(chunk []byte) {
 func (c *Client) Committed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.committed
+	return c.told != 0
 }
 
-// tickAgain is when a heartbeat looks again that found somebody writing.
-const tickAgain = time.Second
+// closed reports whether nothing more may be written. The caller holds mu.
+func (c *Client) closed() bool { return c.released || c.ended || c.err != nil }
+
+// tickAgain is when the timer looks again that found somebody at work.
+const tickAgain = 10 * time.Millisecond
 
 // tick runs on the timer: it commits a stream's status line when its time has
-// come and breaks every silence of a heartbeat's length.
+// come and breaks every silence of a heartbeat's length. It does not wait for
+// whoever is writing: then there is no silence.
 func (c *Client) tick() {
 	if !c.mu.TryLock() {
-		// Somebody is writing this moment, so the client is not left in silence.
 		c.timer.Reset(tickAgain)
 		return
 	}
 	defer c.mu.Unlock()
-	if c.released || c.ended || c.err != nil {
+	if c.closed() {
 		return
 	}
-	beats := c.cfg.Heartbeat > 0 && c.cfg.Beat != BeatOff
-	silence := time.Since(c.last)
-	switch {
-	case !c.committed:
+	due := time.Since(c.last) >= c.cfg.Heartbeat
+	if c.told == 0 {
 		c.commit(http.StatusOK)
-		c.beat(beats)
-	case beats && silence >= c.cfg.Heartbeat:
-		c.beat(true)
+		due = true
 	}
-	if beats {
+	if due {
+		if c.beats() {
+			c.beat()
+		}
+		c.flush()
+	}
+	if c.beats() {
 		c.timer.Reset(max(c.cfg.Heartbeat-time.Since(c.last), time.Millisecond))
 	}
 }
 
-// beat writes one sign of life, if there is to be one, and flushes.
-func (c *Client) beat(sign bool) {
+// beat adds one sign of life. Whatever is pending stands before it, and is made
+// of whole events.
+func (c *Client) beat() {
 	switch {
-	case !sign:
-	case !c.stream:
-		c.out.put([]byte("\n"))
+	case !c.cfg.Stream:
+		c.out.put("\n")
 	case c.cfg.Beat == BeatChunk && c.silent != nil:
-		c.event(string(c.silent))
+		c.event(c.silent)
 	default:
-		text := "keep-alive"
+		text := ""
 		if c.status != nil {
-			if s := c.status(); s != "" {
-				text = s
-			}
+			text = c.status()
 		}
-		m := sse.Message{}
-		m.AppendComment(text)
-		c.note(c.session.Send(&m))
+		if text == "" {
+			text = "keep-alive"
+		}
+		c.out.put(": ", oneLine.Replace(text), "\n\n")
 	}
-	c.flush()
 }
 
-// commit sends the status line. The caller holds mu.
-func (c *Client) commit(status int) {
-	if c.committed {
-		return
-	}
-	c.committed = true
-	h := c.out.Header()
-	if c.header != nil {
-		c.header(h)
-	}
-	if c.stream && status == http.StatusOK {
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
-		h.Set("Cache-Control", "no-cache, no-transform")
-		h.Set("X-Accel-Buffering", "no")
-	} else {
-		h.Set("Content-Type", "application/json")
-	}
-	c.out.WriteHeader(status)
-}
+// oneLine keeps a comment from ending early.
+var oneLine = strings.NewReplacer("\n", " ", "\r", " ")

@@ -1,9 +1,13 @@
 package downstream
 
 import (
+	"errors"
 	"net/http"
 	"time"
 )
+
+// errNoFlush is returned for a writer that keeps what it is given to itself.
+var errNoFlush = errors.New("downstream: the response writer cannot be flushed")
 
 // An outlet gathers what is written until it is flushed, and gives each flush
 // its own deadline. It goes around wrappers whose Flush hides the error (echo's
@@ -17,7 +21,7 @@ type outlet struct {
 	buf                 []byte
 }
 
-func newOutlet(w http.ResponseWriter, timeout time.Duration) *outlet {
+func newOutlet(w http.ResponseWriter, timeout time.Duration) (*outlet, error) {
 	inner := w
 	for {
 		u, ok := inner.(interface{ Unwrap() http.ResponseWriter })
@@ -26,26 +30,26 @@ func newOutlet(w http.ResponseWriter, timeout time.Duration) *outlet {
 		}
 		inner = u.Unwrap()
 	}
-	return &outlet{ResponseWriter: w, inner: inner, control: http.NewResponseController(inner), timeout: timeout}
+	_, plain := inner.(http.Flusher)
+	_, telling := inner.(interface{ FlushError() error })
+	if !plain && !telling {
+		return nil, errNoFlush
+	}
+	return &outlet{ResponseWriter: w, inner: inner, control: http.NewResponseController(inner), timeout: timeout}, nil
 }
 
 // keepBuf is the largest buffer kept between flushes, in bytes: waiting clients
 // are many and say little.
 const keepBuf = 64 << 10
 
-// Write adds p to what the next flush sends.
-func (o *outlet) Write(p []byte) (int, error) {
-	o.buf = append(o.buf, p...)
-	return len(p), nil
+// put adds to what the next flush sends.
+func (o *outlet) put(texts ...string) {
+	for _, t := range texts {
+		o.buf = append(o.buf, t...)
+	}
 }
 
-func (o *outlet) put(p []byte) { o.buf = append(o.buf, p...) }
-
 func (o *outlet) pending() bool { return len(o.buf) > 0 }
-
-// FlushError does nothing: go-sse flushes the header by itself before its first
-// event, which would cost a packet of its own. What is sent is sent by flush.
-func (o *outlet) FlushError() error { return nil }
 
 // flush sends what was written, bounded by the write timeout.
 func (o *outlet) flush() error {

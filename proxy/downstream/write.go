@@ -2,37 +2,70 @@ package downstream
 
 import (
 	"net/http"
+	"strconv"
 	"time"
-
-	"oneslot/internal/openai"
-
-	"github.com/tmaxmax/go-sse"
 )
 
-func (c *Client) event(data string) {
-	m := sse.Message{}
-	m.AppendData(data)
-	c.note(c.session.Send(&m))
+// commit sends the status line, once. The caller holds mu, as for all that
+// follows in lower case.
+func (c *Client) commit(status int) {
+	if c.told != 0 {
+		return
+	}
+	c.told = status
+	h := c.out.Header()
+	if c.header != nil {
+		c.header(h)
+	}
+	if c.cfg.Stream && status == http.StatusOK {
+		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.Set("Cache-Control", "no-cache, no-transform")
+		h.Set("X-Accel-Buffering", "no")
+	} else {
+		h.Set("Content-Type", "application/json")
+	}
+	c.out.WriteHeader(status)
+}
+
+func (c *Client) event(data []byte) {
+	c.out.buf = append(append(append(c.out.buf, "data: "...), data...), "\n\n"...)
 }
 
 func (c *Client) flush() {
-	c.note(c.out.flush())
+	c.err = c.out.flush()
 	c.last = time.Now()
 }
 
-func (c *Client) note(err error) {
-	if c.err == nil {
-		c.err = err
+// object sends a JSON object as all there is. Its length is told where the
+// status line has not gone out before it.
+func (c *Client) object(status int, body []byte) {
+	if c.told == 0 {
+		c.out.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
+	c.commit(status)
+	c.out.buf = append(c.out.buf, body...)
 }
 
-// Send adds one event. It goes out with the next Flush.
+// end writes the end of the answer, unless it has ended before.
+func (c *Client) end(write func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed() {
+		c.ended = true
+		write()
+		c.flush()
+	}
+	return c.err
+}
+
+// Send adds one event, whose data is JSON on one line. It goes out with the next
+// Flush. It does not keep data.
 func (c *Client) Send(data []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.ended {
+	if !c.closed() {
 		c.commit(http.StatusOK)
-		c.event(string(data))
+		c.event(data)
 	}
 	return c.err
 }
@@ -41,7 +74,7 @@ func (c *Client) Send(data []byte) error {
 func (c *Client) Flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.out.pending() {
+	if c.out.pending() && !c.closed() {
 		c.flush()
 	}
 	return c.err
@@ -49,66 +82,47 @@ func (c *Client) Flush() error {
 
 // Whole sends a JSON object as the whole answer.
 func (c *Client) Whole(body []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return c.err
-	}
-	c.ended = true
-	c.commit(http.StatusOK)
-	c.out.put(body)
-	c.flush()
-	return c.err
+	return c.end(func() { c.object(http.StatusOK, body) })
 }
 
 // Done ends a stream.
 func (c *Client) Done() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return c.err
-	}
-	c.ended = true
-	c.commit(http.StatusOK)
-	c.event("[DONE]")
-	c.flush()
-	return c.err
+	return c.end(func() {
+		c.commit(http.StatusOK)
+		c.event(done)
+	})
 }
+
+// done is the data of the event that ends an OpenAI stream.
+var done = []byte("[DONE]")
 
 // Fail tells the caller what went wrong: with its status while nothing has been
 // sent, else as an error event and [DONE], or as the error object of a whole
 // answer whose status could not wait. Only the first end of an answer is sent:
 // Fail does nothing after Whole, Done or Fail. It returns the status that the
-// client got, or that of the problem if it got none by this call.
+// client got, or that of the problem if it got none.
 func (c *Client) Fail(err error) int {
 	p := c.cfg.Problem(err)
+	_ = c.end(func() {
+		switch {
+		case c.told == 0:
+			for key, value := range p.Header {
+				c.out.Header().Set(key, value)
+			}
+			c.object(p.Status, p.JSON())
+		case c.cfg.Stream:
+			c.event(p.JSON())
+			c.event(done)
+		default:
+			c.object(http.StatusOK, p.JSON())
+		}
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.released || c.ended || c.err != nil {
-		return p.Status
+	if c.told != 0 {
+		return c.told
 	}
-	c.ended = true
-	status := http.StatusOK
-	switch {
-	case !c.committed:
-		status = p.Status
-		c.retryHeaders(p)
-		c.commit(p.Status)
-		c.out.put(p.JSON())
-	case c.stream:
-		c.event(string(p.JSON()))
-		c.event("[DONE]")
-	default:
-		c.out.put(p.JSON())
-	}
-	c.flush()
-	return status
-}
-
-func (c *Client) retryHeaders(p *openai.Problem) {
-	for key, value := range p.Header {
-		c.out.Header().Set(key, value)
-	}
+	return p.Status
 }
 
 // Release stops the heartbeats. Nothing is written after it returns.
