@@ -22,8 +22,9 @@ type shared struct {
 
 	mu    sync.Mutex // guards what follows
 	line  *line.Line
-	fault func(ctx context.Context, s line.Step) error // before the step
-	late  func(s line.Step) error                      // after the step
+	skew  time.Duration
+	fault func(ctx context.Context, by line.Caller, s line.Step) error // before the step
+	late  func(s line.Step) error                                      // after the step
 	steps map[string]int
 }
 
@@ -40,7 +41,7 @@ func (s *shared) lose() {
 	s.line = line.New(s.cfg.rules(s.cfg.Lease))
 }
 
-func (s *shared) set(fault func(ctx context.Context, s line.Step) error) {
+func (s *shared) set(fault func(ctx context.Context, by line.Caller, s line.Step) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = fault
@@ -53,13 +54,13 @@ func (s *shared) apply(ctx context.Context, by line.Caller, step line.Step) (lin
 	fault := s.fault
 	s.mu.Unlock()
 	if fault != nil {
-		if err := fault(ctx, step); err != nil {
+		if err := fault(ctx, by, step); err != nil {
 			return line.Reply{}, err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reply := s.line.Apply(time.Now(), by, step)
+	reply := s.line.Apply(time.Now().Add(s.skew), by, step)
 	if s.late != nil {
 		if err := s.late(step); err != nil {
 			return line.Reply{}, err
@@ -80,9 +81,9 @@ func (s *shared) steal() {
 	s.line.Apply(time.Now(), thief, line.Join{ID: id(999)})
 }
 
-func down(context.Context, line.Step) error { return errDown }
+func down(context.Context, line.Caller, line.Step) error { return errDown }
 
-func hangs(ctx context.Context, _ line.Step) error {
+func hangs(ctx context.Context, _ line.Caller, _ line.Step) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -107,7 +108,7 @@ func TestLeaseTrust(t *testing.T) {
 		{"store hangs", func(s *shared) { s.set(hangs) }, 18 * time.Second},
 		{"slow reply, then down", func(s *shared) {
 			n := 0
-			s.set(func(ctx context.Context, _ line.Step) error {
+			s.set(func(ctx context.Context, _ line.Caller, _ line.Step) error {
 				if n++; n > 1 { // the renewal at 6 s is answered at 7.9 s, none after it
 					return errDown
 				}
@@ -283,7 +284,7 @@ func TestLostReplies(t *testing.T) {
 	bubble("free", t, func(t *testing.T) {
 		play(t, line.Free{}, func(_ *bundle, running, next *call) {
 			running.end(nil)
-			<-next.started
+			next.begun(t)
 			next.end(nil)
 		})
 	})
@@ -365,7 +366,7 @@ func TestTwoProcesses(t *testing.T) {
 		pass(300 * time.Millisecond)
 		began := time.Now()
 		first.end(nil)
-		<-second.started
+		second.begun(t)
 		if d := time.Since(began); d != 0 {
 			t.Errorf("handed over after %v", d)
 		}

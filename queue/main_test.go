@@ -155,6 +155,18 @@ func (b *bundle) job(n int) *call { return b.do(Job{ID: id(n)}) }
 
 func (c *call) end(err error) { c.finish <- err }
 
+// begun waits until work runs.
+func (c *call) begun(t *testing.T) {
+	t.Helper()
+	select {
+	case <-c.started:
+	case <-c.done:
+		if !c.running() {
+			t.Fatalf("job %s ended without a slot: %v", c.id, c.err)
+		}
+	}
+}
+
 func (c *call) running() bool {
 	select {
 	case <-c.started:
@@ -185,6 +197,9 @@ func (b *bundle) close() {
 		b.t.Error("close:", err)
 	}
 	b.wg.Wait()
+	if n := len(b.queue.holds); n != 0 {
+		b.t.Errorf("%d holds were not given back", n)
+	}
 }
 
 func (b *bundle) snapshot() Snapshot {

@@ -233,6 +233,9 @@ func (q *Queue) done() {
 func (q *Queue) quit() (err error) {
 	for range 3 {
 		if _, err = q.store.apply(context.Background(), q.caller(), line.Quit{}); err == nil {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			clear(q.holds)
 			return nil
 		}
 	}

@@ -134,8 +134,9 @@ func TestDoOutcomes(t *testing.T) {
 
 // busy starts job n and waits until it runs.
 func (b *bundle) busy(n int) *call {
+	b.t.Helper()
 	c := b.job(n)
-	<-c.started
+	c.begun(b.t)
 	return c
 }
 
@@ -187,7 +188,7 @@ func TestOrder(t *testing.T) {
 		synctest.Wait()
 		for n, c := range calls {
 			if n != 7 {
-				<-c.started
+				c.begun(t)
 				c.end(nil)
 				synctest.Wait()
 			}
@@ -211,7 +212,7 @@ func TestOrder(t *testing.T) {
 			t.Error("three jobs on two slots")
 		}
 		second.end(nil)
-		<-third.started
+		third.begun(t)
 		if third.hold.Slot != second.hold.Slot || third.hold.Fence <= second.hold.Fence {
 			t.Errorf("hold %+v after %+v", third.hold, second.hold)
 		}
@@ -239,7 +240,7 @@ func TestLeaveMany(t *testing.T) {
 			c.leave()
 		}
 		running.end(nil)
-		<-last.started
+		last.begun(t)
 		last.end(nil)
 		for _, c := range calls {
 			want(t, c.result(), ErrLeft)
@@ -356,7 +357,7 @@ func TestIllEngines(t *testing.T) {
 				t.Fatal("well again, but nobody runs")
 			}
 			first.end(nil)
-			<-second.started
+			second.begun(t)
 			second.end(nil)
 			b.close()
 		})
@@ -379,7 +380,7 @@ func TestPause(t *testing.T) {
 		if err := b.queue.Pause(false); err != nil {
 			t.Fatal(err)
 		}
-		<-second.started
+		second.begun(t)
 		second.end(nil)
 		b.close()
 	})
