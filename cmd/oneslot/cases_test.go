@@ -83,7 +83,7 @@ func TestCases(t *testing.T) {
 func (f failure) play(t *testing.T, open, close string, stream bool) {
 	p := start(t, simengine.Config{RadixCache: true, Scripts: []script.Script{f.script(t, open, close)}}, f.settings(open, close))
 	body := fill(string(f.Request), open, close, true)
-	r := p.post(t.Context(), "/v1/chat/completions", setStream(t, body, stream), nil)
+	r := p.post(t.Context(), setStream(t, body, stream), nil)
 	f.check(t, p, r, func(s string) string { return fill(s, open, close, false) })
 }
 

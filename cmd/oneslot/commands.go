@@ -95,7 +95,7 @@ func configCommand(w *world) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "The settings are good: %d engine(s), listening on %s.\n", len(cfg.Engines), cfg.Listen)
+			c.Printf("The settings are good: %d engine(s), listening on %s.\n", len(cfg.Engines), cfg.Listen)
 			return nil
 		},
 	}
@@ -163,7 +163,7 @@ func versionCommand() *cobra.Command {
 			if tokenizer.Available {
 				counts = "natively (tokenizer.json) or through the engine"
 			}
-			fmt.Fprintf(c.OutOrStdout(), "oneslot %s %s %s/%s, counts tokens %s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH, counts)
+			c.Printf("oneslot %s %s %s/%s, counts tokens %s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH, counts)
 		},
 	}
 }

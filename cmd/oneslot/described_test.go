@@ -44,7 +44,7 @@ func TestStopStringsStayHere(t *testing.T) {
 		p := start(t, simengine.Config{Scripts: []script.Script{{
 			chunk(`{"content":"to the END and on</think>The E"}`, ""), chunk(`{"content":"ND is near"}`, ""), script.Hold(),
 		}}}, raw)
-		r := p.post(t.Context(), "/v1/chat/completions", `{"model":"ripple","stream":true,"stop":["END"],"messages":[{"role":"user","content":"hi"}]}`, nil)
+		r := p.post(t.Context(), `{"model":"ripple","stream":true,"stop":["END"],"messages":[{"role":"user","content":"hi"}]}`, nil)
 		a := (&r).answer(t)
 		if a.reasoning != "to the END and on" || a.content != "The " || a.finish != "stop" {
 			t.Errorf("the client got %+v", a)
@@ -62,7 +62,7 @@ func TestStopStringsStayHere(t *testing.T) {
 func TestRequestPassesUnharmed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := start(t, simengine.Config{}, "")
-		p.post(t.Context(), "/v1/chat/completions", `{"model":"ripple","stream":true,"chat_template_kwargs":{"a":1},"top_k":7,"custom_x":{"deep":[1,null]},"tools":null,`+
+		p.post(t.Context(), `{"model":"ripple","stream":true,"chat_template_kwargs":{"a":1},"top_k":7,"custom_x":{"deep":[1,null]},"tools":null,`+
 			`"rid":"mine","priority":9,"session_params":{},"metadata":{"who":"me"},"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","reasoning_content":"c"},{"role":"user","content":"d"}]}`, nil)
 		got := p.upstream(0)
 		for _, key := range []string{"skip_special_tokens", "tools", "priority", "session_params", "metadata"} {
@@ -93,7 +93,7 @@ func asJSON(t *testing.T, v any) string {
 func TestSpecialMarkersAreAskedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := start(t, simengine.Config{}, `formats: [{name: ripple, open: ["<think>"], close: ["</think>"], starts_in: thinking, markers_special: true}]`)
-		p.post(t.Context(), "/v1/chat/completions", hello, nil)
+		p.post(t.Context(), hello, nil)
 		if got := p.upstream(0)["skip_special_tokens"]; got != false {
 			t.Errorf("skip_special_tokens is %v, want false", got)
 		}
@@ -107,7 +107,7 @@ func TestLogprobsFollowTheAnswer(t *testing.T) {
 			p := start(t, simengine.Config{Scripts: []script.Script{{
 				chunk(`{"content":"x</think>y"}`, `,"logprobs":{"content":[{"token":"x","logprob":-1},{"token":"</think>","logprob":-1},{"token":"y","logprob":-1}]}`), finish(),
 			}}}, raw)
-			r := p.post(t.Context(), "/v1/chat/completions", `{"model":"ripple","logprobs":true,"stream":`+mode+`,"messages":[{"role":"user","content":"hi"}]}`, nil)
+			r := p.post(t.Context(), `{"model":"ripple","logprobs":true,"stream":`+mode+`,"messages":[{"role":"user","content":"hi"}]}`, nil)
 			if a := (&r).answer(t); a.content != "y" || len(a.logprobs) != 1 || a.logprobs[0] != "y" {
 				t.Errorf("stream=%s: the client got %+v", mode, a)
 			}
@@ -121,11 +121,11 @@ func TestEndlessLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		endless := script.Script{script.Write("data: "), script.Repeat(strings.Repeat("a", 1<<16), 4096, 0), script.Hold()}
 		p := start(t, simengine.Config{Scripts: []script.Script{endless, {chunk(`{"content":"r</think>a"}`, ""), finish()}}}, raw+"\nlimits: {event: 1MiB}")
-		r := p.post(t.Context(), "/v1/chat/completions", hello, nil)
+		r := p.post(t.Context(), hello, nil)
 		if a := (&r).answer(t); a.err == nil || a.finish != "" {
 			t.Errorf("the client got %+v", a)
 		}
-		r = p.post(t.Context(), "/v1/chat/completions", hello, nil)
+		r = p.post(t.Context(), hello, nil)
 		if a := (&r).answer(t); a.content != "a" || a.finish != "stop" {
 			t.Errorf("the next client got %d %+v", r.status, a)
 		}
@@ -140,7 +140,7 @@ func TestOneByteAWrite(t *testing.T) {
 			s = append(s, script.Write(string([]byte{b})))
 		}
 		p := start(t, simengine.Config{Scripts: []script.Script{s}}, raw)
-		r := p.post(t.Context(), "/v1/chat/completions", hello, nil)
+		r := p.post(t.Context(), hello, nil)
 		if a := (&r).answer(t); a.reasoning != "grün" || a.content != "日" || a.finish != "stop" || a.done != 1 {
 			t.Errorf("the client got %+v", a)
 		}
@@ -151,7 +151,7 @@ func TestOneByteAWrite(t *testing.T) {
 func TestOrderOfTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := start(t, simengine.Config{}, "")
-		r := p.post(t.Context(), "/v1/chat/completions", hello, nil)
+		r := p.post(t.Context(), hello, nil)
 		n := len(r.events)
 		if n < 4 || !strings.Contains(r.events[n-3].data, `"finish_reason":"stop"`) || !strings.Contains(r.events[n-2].data, `"choices":[],"usage":{`) || r.events[n-1].data != "[DONE]" {
 			t.Errorf("the last events are %v", r.events[max(0, n-3):])
@@ -168,7 +168,7 @@ func TestTokensAreNotGathered(t *testing.T) {
 		p := start(t, simengine.Config{Scripts: []script.Script{{
 			chunk(`{"content":"r</think>a"}`, ""), script.Sleep(300 * time.Millisecond), chunk(`{"content":"b"}`, ""), finish(),
 		}}}, raw)
-		r := p.post(t.Context(), "/v1/chat/completions", hello, http.Header{"Accept-Encoding": {"gzip"}})
+		r := p.post(t.Context(), hello, http.Header{"Accept-Encoding": {"gzip"}})
 		at := map[string]time.Time{}
 		for _, e := range r.events {
 			for _, text := range []string{"a", "b"} {
@@ -192,7 +192,7 @@ func TestLongStreamIsNotMuted(t *testing.T) {
 		event := `data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}` + "\n\n"
 		p := start(t, simengine.Config{Scripts: []script.Script{{script.Repeat(event, 1800, time.Second), finish()}}},
 			`formats: [{name: ripple, open: ["<think>"], close: ["</think>"], starts_in: answer}]`+"\nlimits: {write_timeout: 5s}")
-		r := p.post(t.Context(), "/v1/chat/completions", hello, nil)
+		r := p.post(t.Context(), hello, nil)
 		if a := (&r).answer(t); len(a.content) != 1800 || a.finish != "stop" {
 			t.Errorf("%d of 1800 pieces came, finish %q, error %v", len(a.content), a.finish, a.err)
 		}

@@ -72,14 +72,35 @@ func serving(t *testing.T, engine string, more ...string) *process {
 	p := launch(t, args...)
 	p.baseIs = "http://" + address
 	eventually(t, "the proxy answers", func() bool {
-		resp, err := http.Get(p.baseIs + "/healthz")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
+		status, _, err := fetch(t.Context(), p.baseIs+"/healthz")
+		return err == nil && status == http.StatusOK
 	})
 	return p
+}
+
+// fetch reads a page of another process.
+func fetch(ctx context.Context, url string) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// hold listens on a free port.
+func hold(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // eventually polls for something that another process does. It is no measure of
@@ -98,13 +119,17 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
+func closeIt(t *testing.T, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := hold(t)
+	defer closeIt(t, l)
 	return l.Addr().String()
 }
 
@@ -122,11 +147,8 @@ func (p *process) end(t *testing.T) int {
 // Each fault of the surroundings is one sentence that says what to do, with the
 // right status and no stack trace.
 func TestFaultsOfTheSurroundings(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { taken.Close() })
+	taken := hold(t)
+	t.Cleanup(func() { closeIt(t, taken) })
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(bad, []byte("listn: x\nqueue: {lease: soon, max_waitin: 3}\nengines: [{url: \"ftp://x\"}]\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -184,13 +206,9 @@ func TestEngineComesLater(t *testing.T) {
 	eventually(t, "it says that the engine does not answer", func() bool {
 		return strings.Contains(p.errs.String(), "the engine does not answer")
 	})
-	resp, err := http.Get(p.baseIs + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("/readyz says %d", resp.StatusCode)
+	status, _, err := fetch(t.Context(), p.baseIs+"/readyz")
+	if err != nil || status != http.StatusServiceUnavailable {
+		t.Errorf("/readyz says %d, %v", status, err)
 	}
 }
 
@@ -212,14 +230,16 @@ func redisServer(t *testing.T) string {
 	})
 	address := "127.0.0.1:" + port
 	eventually(t, "Redis answers", func() bool {
-		conn, err := net.Dial("tcp", address)
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
 			return false
 		}
-		defer conn.Close()
-		fmt.Fprint(conn, "PING\r\n")
-		line, _ := bufio.NewReader(conn).ReadString('\n')
-		return strings.HasPrefix(line, "+PONG")
+		defer closeIt(t, conn)
+		if _, err := io.WriteString(conn, "PING\r\n"); err != nil {
+			return false
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		return err == nil && strings.HasPrefix(line, "+PONG")
 	})
 	return "redis://" + address
 }
@@ -242,14 +262,14 @@ func (p *process) chat(ctx context.Context, body string) (string, error) {
 func (p *process) view(t *testing.T) (view struct {
 	Waiting, Running int
 	Slots            []struct{ State string }
-}) {
+},
+) {
 	t.Helper()
-	resp, err := http.Get(p.baseIs + "/v1/queue")
-	if err != nil {
-		t.Fatal(err)
+	_, body, err := fetch(t.Context(), p.baseIs+"/v1/queue")
+	if err == nil {
+		err = json.Unmarshal(body, &view)
 	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&view); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return view
@@ -327,12 +347,11 @@ func TestTermination(t *testing.T) {
 	}
 	next := serving(t, url, "--data", data)
 	var row struct{ Outcome string }
-	usage, err := http.Get(next.baseIs + "/v1/usage/" + resp.Header.Get("X-Request-Id"))
-	if err != nil {
-		t.Fatal(err)
+	_, text, err := fetch(t.Context(), next.baseIs+"/v1/usage/"+resp.Header.Get("X-Request-Id"))
+	if err == nil {
+		err = json.Unmarshal(text, &row)
 	}
-	defer usage.Body.Close()
-	if err := json.NewDecoder(usage.Body).Decode(&row); err != nil || row.Outcome != "served" {
-		t.Errorf("its row is %+v, %v", row, err)
+	if err != nil || row.Outcome != "served" {
+		t.Errorf("its row is %s, %v", text, err)
 	}
 }

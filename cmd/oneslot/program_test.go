@@ -165,10 +165,10 @@ type event struct {
 	at   time.Time
 }
 
-// post sends a request and reads the whole reply.
-func (p *proxyUnderTest) post(ctx context.Context, path, body string, header http.Header) reply {
+// post sends a chat request and reads the whole reply.
+func (p *proxyUnderTest) post(ctx context.Context, body string, header http.Header) reply {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -342,15 +342,19 @@ func (a *answer) part(t *testing.T, raw json.RawMessage) {
 // get reads a JSON object.
 func (p *proxyUnderTest) get(path string) (out map[string]any) {
 	p.t.Helper()
-	resp, err := p.client.Get(base + path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+	if err := json.Unmarshal([]byte(p.fetch(path).body), &out); err != nil {
 		p.t.Fatalf("GET %s: %v", path, err)
 	}
 	return out
+}
+
+func (p *proxyUnderTest) fetch(path string) reply {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, base+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return p.do(req)
 }
 
 // record is a request's row in the ledger.

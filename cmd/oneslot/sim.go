@@ -104,7 +104,9 @@ func simulate(ctx context.Context, cfg simengine.Config, address string, w *worl
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1) // buffered: Serve may end after nobody listens any more
 	go func() { failed <- server.Serve(l) }()
-	fmt.Fprintf(w.out, "simulated engine at http://%s\n", l.Addr())
+	if _, err := fmt.Fprintf(w.out, "simulated engine at http://%s\n", l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	select {
 	case err = <-failed:
 	case <-ctx.Done():

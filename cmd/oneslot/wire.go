@@ -144,7 +144,7 @@ func (p *program) store(ctx context.Context, cfg queue.Config) (queue.Store, err
 	ctx, cancel := context.WithTimeout(ctx, lastMoment)
 	defer cancel()
 	if err := client.Ping(ctx).Err(); err != nil {
-		return nil, fmt.Errorf("Redis at %s does not answer: %w. Start it, or correct --redis", strings.Join(options.Addrs, ", "), err)
+		return nil, fmt.Errorf("the Redis at %s does not answer: %w: start it, or correct --redis", strings.Join(options.Addrs, ", "), err)
 	}
 	return queue.NewRedis(client, cfg)
 }

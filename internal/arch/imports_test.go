@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 
 // pure packages keep away from the world, so that they can be tested by calling
 // them and held to an oracle.
-var pure = []string{"reasoning", "proxy/split", "usage", "internal/openai", "queue/line"}
+var pure = []string{"reasoning", "proxy/split", "proxy/budget", "usage", "internal/openai", "queue/line"}
 
 // world is what a pure package may not import.
 var world = []string{"io/fs", "log", "log/slog", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "testing/synctest"}

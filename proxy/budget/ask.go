@@ -36,7 +36,6 @@ func Fields() []string {
 type reader struct {
 	efforts Efforts
 	off     bool
-	on      bool
 	tokens  int // smallest number given; NoLimit: none
 	word    int // of an effort; NoLimit: none or no limit
 	named   bool

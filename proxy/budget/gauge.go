@@ -25,23 +25,32 @@ func NewGauge(tokens int, counter Counter) *Gauge {
 	return &Gauge{limit: tokens, counter: counter, next: tokens}
 }
 
-// Over reports whether the thinking so far has used the budget up. told is the
-// engine's own running figure, known or not; text returns the thinking so far,
-// size bytes long, and is called only when it has to be counted.
-func (g *Gauge) Over(ctx context.Context, told int, known bool, size int, text func() string) bool {
+// A Reading is how much thinking there is so far.
+type Reading struct {
+	// Told is the engine's own running figure in tokens; it counts if Known.
+	Told  int
+	Known bool
+	// Bytes is the length of the thinking. Text returns it, and is called only
+	// when it has to be counted.
+	Bytes int
+	Text  func() string
+}
+
+// Over reports whether the budget is used up.
+func (g *Gauge) Over(ctx context.Context, r Reading) bool {
 	switch {
-	case known:
-		return told >= g.limit
-	case size < g.next:
+	case r.Known:
+		return r.Told >= g.limit
+	case r.Bytes < g.next:
 		return false
 	case g.counter == nil || g.failed:
-		return size >= g.limit*bytesPerToken
+		return r.Bytes >= g.limit*bytesPerToken
 	}
-	n, err := g.counter.Count(ctx, text())
+	n, err := g.counter.Count(ctx, r.Text())
 	if err != nil {
 		g.failed = true
-		return size >= g.limit*bytesPerToken
+		return r.Bytes >= g.limit*bytesPerToken
 	}
-	g.next = size + max(g.limit-n, 1)
+	g.next = r.Bytes + max(g.limit-n, 1)
 	return n >= g.limit
 }
