@@ -17,6 +17,9 @@ die() {
 	exit 1
 }
 
+# go_files lists the sources whose name matches, those of both modules.
+go_files() { find . -name '.?*' -prune -o -name "$1" -print; }
+
 # native_tokenizer succeeds where the static tokenizer library has been built.
 native_tokenizer() { [ -f "$cache/tokenizers/libtokenizers.a" ]; }
 

@@ -16,8 +16,7 @@ while IFS=: read -r file target; do
 		failed=$((failed + 1))
 	fi
 	rm -f "$log"
-done < <(git ls-files --cached --others --exclude-standard '*_test.go' ':!acceptance' |
-	xargs -r grep -oHE '^func Fuzz[A-Za-z0-9_]*' | sed 's/:func /:/')
+done < <(go_files '*_test.go' | xargs -r grep -oHE '^func Fuzz[A-Za-z0-9_]*' | sed 's/:func /:/' | sort)
 
 [ -z "${TALLY:-}" ] || echo "$passed $failed" >>"$TALLY"
 printf '%d passed, %d failed\n' "$passed" "$failed"

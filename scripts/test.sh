@@ -38,7 +38,7 @@ tests() {
 
 unformatted() {
 	local files
-	files=$(git ls-files --cached --others --exclude-standard '*.go' | xargs -r gofmt -l)
+	files=$(go_files '*.go' | xargs -r gofmt -l)
 	[ -z "$files" ] || { printf 'not formatted, run make fmt:\n%s\n' "$files" && return 1; }
 }
 
