@@ -158,3 +158,22 @@ func TestAwaitLeaveOfAGhost(t *testing.T) {
 	await(t, e, func(s simengine.Stats) bool { return s.Runs[0].Outcome == simengine.Scripted })
 	http.DefaultClient.CloseIdleConnections()
 }
+
+// TestScriptedGhost is out of reach of an abort by rid as any ghost is.
+func TestScriptedGhost(t *testing.T) {
+	cfg := slow()
+	cfg.Ghost = true
+	cfg.Scripts = []script.Script{{script.Write(": there\n\n"), script.Hold()}}
+	e, url := simtest.Start(t, cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	res := post(ctx, t, url+"/v1/chat/completions", streamed("a"))
+	defer res.Body.Close()
+	cancel()
+	await(t, e, func(s simengine.Stats) bool { return s.Ghosts == 1 })
+	read(t, url+"/abort_request", `{"rid":"a"}`)
+	if s := e.Stats(); s.Running != 1 || s.AbortsEffective != 0 {
+		t.Errorf("%+v", s)
+	}
+	read(t, url+"/abort_request", `{"abort_all":true}`)
+	await(t, e, func(s simengine.Stats) bool { return s.Running == 0 && s.Runs[0].Outcome == simengine.Aborted })
+}
