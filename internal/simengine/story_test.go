@@ -158,6 +158,7 @@ func TestAbortOfAStalledRun(t *testing.T) {
 func TestDeathInEveryState(t *testing.T) {
 	bubble(t, paced(), func(t *testing.T, e *simengine.Engine, client *http.Client) {
 		speaking := background(t.Context(), t, client, streamed("speaking"))
+		await(t, e, func(s simengine.Stats) bool { return s.Running == 1 })
 		waiting := background(t.Context(), t, client, streamed("waiting"))
 		pass(2250 * time.Millisecond)
 		e.SetFaults(simengine.Faults{Dead: true})
