@@ -7,10 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"oneslot/internal/openai"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
-	"oneslot/proxy/split"
 	"oneslot/reasoning"
 	"oneslot/usage"
 )
@@ -88,46 +86,6 @@ func New(targets []Target, cfg Config) *Proxy {
 	return p
 }
 
-// A Call is one request to be served on a slot.
-type Call struct {
-	// ID is the request's, 32 hex digits; ResponseID is what the client sees.
-	ID, ResponseID string
-	// Key names whose request it is.
-	Key string
-	// Request is what the client asked for.
-	Request *openai.Request
-	// Created is when it arrived.
-	Created time.Time
-	// Field is where thinking goes.
-	Field openai.ReasoningField
-	// Sources is whether the usage object names where its figures come from.
-	Sources bool
-	// Slot names the engine; Idle is called once it has proved that it is done
-	// with the request. Both come from the queue.
-	Slot string
-	Idle func()
-
-	drain bool
-}
-
-// A Report is what a request used, and when.
-type Report struct {
-	usage.Report
-	// Prefill, Thinking and Answer are how long the run spent until its first
-	// token, in thinking and in the answer.
-	Prefill, Thinking, Answer time.Duration
-}
-
-// notRun is the report of a request that no engine has worked on.
-func notRun() Report { return Report{Report: usage.Report{Tokens: usage.NotRun()}} }
-
-// leave is what happens to a run whose client is gone.
-func (c *Call) leave(r *run) {
-	if !c.drain {
-		r.stop(ErrClient)
-	}
-}
-
 // Settle waits until the engine of a slot has been seen idle; see engine.Settle.
 func (p *Proxy) Settle(ctx context.Context, slot string) error {
 	t, err := p.target(slot)
@@ -151,75 +109,42 @@ func (p *Proxy) target(slot string) (*target, error) {
 // nil for a complete answer; else it is ErrClient, an *openai.Problem for the
 // engine's refusal, one of the ErrEngine family, or the cause of ctx.
 func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client) (Report, error) {
-	none := notRun()
 	t, err := p.target(call.Slot)
 	if err != nil {
-		return none, err
+		return notRun(), err
 	}
-	call.drain = p.cfg.Drain
-	id := engine.NewRunID()
-	body, err := p.body(ctx, t, call, id)
+	o, err := p.prepare(ctx, t, call, client)
 	if err != nil {
-		call.Idle()
-		return none, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		call.Idle() // nothing of the request has reached the engine
+		return notRun(), err
 	}
-	info, _ := t.engine.Known()
-	life, over := context.WithCancel(context.WithoutCancel(ctx))
-	upstream, cancel := context.WithCancel(life)
-	r := &run{
-		engine: t.engine, dialect: info.Dialect, id: id, close: cancel, bound: p.cfg.AbortBound, life: life, over: over,
-		stopped: func(cause error) {
-			if !errors.Is(cause, ErrClient) && !errors.Is(cause, errStopString) {
-				client.Fail(cause)
-			}
-		},
-	}
+	r := newRun(ctx, o, p.cfg.AbortBound, func(cause error) {
+		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errStopString) {
+			client.Fail(cause)
+		}
+	})
 	defer r.end()
 	defer context.AfterFunc(ctx, func() { r.stop(context.Cause(ctx)) })()
-	defer context.AfterFunc(client.Context(), func() { call.leave(r) })()
-	r.guard(p.cfg.FirstToken, p.cfg.Idle)
-	u := p.newPump(t, call, client, r)
+	u := p.newPump(o, client, r)
+	defer context.AfterFunc(client.Context(), u.leave)()
+	r.guard(limits{headers: t.engine.Headers(), first: p.cfg.FirstToken, idle: p.cfg.Idle})
 	defer p.enter(call.ID, u.live)()
-	return u.serve(upstream, body, p.cfg.MaxEvent)
+	return u.serve(o.body)
 }
 
-func (p *Proxy) newPump(t *target, call *Call, client *downstream.Client, r *run) *pump {
-	f := &t.format
-	start := f.StartsIn
+// prepare makes the engine's request, as long as anybody wants it.
+func (p *Proxy) prepare(ctx context.Context, t *target, call *Call, client *downstream.Client) (*order, error) {
+	wanted, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(client.Context(), cancel)()
+	o, err := newOrder(wanted, t, call)
 	switch {
-	case call.Request.Constrained:
-		if start = f.ConstrainedStartsIn; start == 0 {
-			start = reasoning.StartAnswer
-		}
-	case call.Request.Continued:
-		start = reasoning.StartAfter(f, call.Request.Prefill, f.StartsIn)
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case client.Context().Err() != nil:
+		return nil, ErrClient
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
-	u := &pump{
-		call: call, client: client, run: r, began: time.Now(), live: newLive(call.Key), engine: t.engine,
-		split: split.New(split.Config{Format: f, Start: start, Echo: call.Request.Prefill, Stop: call.Request.Stop, Logprobs: call.Request.Logprobs}),
-		meter: usage.NewMeter(p.meterConfig(t, start)),
-	}
-	s := shape{field: call.Field, open: first(f.Open), close: first(f.Close)}
-	if call.Request.Stream {
-		u.sink = newStreamSink(client, call, s)
-	} else {
-		u.sink = &wholeSink{client: client, call: call, shape: s}
-	}
-	client.SetStatus(u.status)
-	return u
-}
-
-func (p *Proxy) meterConfig(t *target, start reasoning.State) usage.Config {
-	info, _ := t.engine.Known()
-	return usage.Config{
-		Counter: t.counter, Open: first(t.format.Open), Close: first(t.format.Close),
-		OpenerGenerated: start != reasoning.StartThinking, CacheOff: info.CacheOff,
-	}
-}
-
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[0]
+	return o, nil
 }

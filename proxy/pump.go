@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/downstream"
-	"oneslot/proxy/engine"
 	"oneslot/proxy/split"
 	"oneslot/reasoning"
 	"oneslot/usage"
@@ -20,6 +18,7 @@ import (
 // A pump moves one answer: engine event, chunk, pieces, meter, client. It runs
 // in the goroutine of the request's handler and nothing of it is shared.
 type pump struct {
+	order  *order
 	call   *Call
 	client *downstream.Client
 	run    *run
@@ -27,7 +26,7 @@ type pump struct {
 	meter  *usage.Meter
 	sink   sink
 	live   *live
-	engine *engine.Engine
+	cfg    *Config
 
 	began, first, turned time.Time // dispatch, first token, begin of the answer
 	reason               string    // finish reason, once seen
@@ -37,12 +36,26 @@ type pump struct {
 	lost                 bool      // nothing more can be told to the client
 }
 
+func (p *Proxy) newPump(o *order, client *downstream.Client, r *run) *pump {
+	u := &pump{
+		order: o, call: o.call, client: client, run: r, began: r.began, live: newLive(o.call.Key), cfg: &p.cfg,
+		split: o.splitter(), meter: o.meter(),
+	}
+	s := shape{field: o.call.Field, open: first(o.format.Open), close: first(o.format.Close)}
+	if o.call.Request.Stream {
+		u.sink = &streamSink{client: client, emitter: o.call.emitter(), shape: s, call: o.call}
+	} else {
+		u.sink = &wholeSink{client: client, call: o.call, shape: s, aligned: u.split.Aligned}
+	}
+	client.SetStatus(u.status)
+	return u
+}
+
 // move reads the engine's stream to its end. A nil error means that the answer
 // is complete; whole reports whether the engine ended its stream by itself,
 // which proves that its slot is free.
-func (p *pump) move(resp *http.Response, maxEvent int) (whole bool, err error) {
-	body := flusher{resp.Body, p.flush}
-	for data, fault := range events(body, maxEvent) {
+func (p *pump) move(body io.Reader) (whole bool, err error) {
+	for data, fault := range events(flusher{body, p.flush}, p.cfg.MaxEvent) {
 		if fault == nil {
 			fault = p.take(data)
 		}
@@ -51,12 +64,12 @@ func (p *pump) move(resp *http.Response, maxEvent int) (whole bool, err error) {
 		case p.complete() && errors.Is(fault, ErrCut):
 			return false, nil
 		default:
-			p.drain(fault, resp.Body)
+			p.drain(fault, body)
 			return false, fault
 		}
 	}
 	if !p.complete() && p.run.reason() == nil {
-		p.drain(ErrTruncated, resp.Body)
+		p.drain(ErrTruncated, body)
 		return false, ErrTruncated
 	}
 	return true, nil
@@ -86,7 +99,14 @@ func (p *pump) flush() {
 // lose notes that the client cannot be reached: it stopped reading or left.
 func (p *pump) lose() {
 	p.lost = true
-	p.call.leave(p.run)
+	p.leave()
+}
+
+// leave is what happens to a run whose client is gone. Other goroutines call it.
+func (p *pump) leave() {
+	if !p.cfg.Drain {
+		p.run.stop(ErrClient)
+	}
 }
 
 // take handles one event.
@@ -99,11 +119,13 @@ func (p *pump) take(data string) error {
 		return fmt.Errorf("%w: %w", ErrInStream, streamProblem(c.Error))
 	}
 	now := time.Now()
-	p.run.hear(now)
 	speaks := c.Content != "" || c.Reasoning != "" || c.ToolCalls != "" || c.FunctionCall != "" || c.Refusal != ""
 	if speaks && p.first.IsZero() {
 		p.first = now
 		p.client.SetStatus(nil)
+	}
+	if !p.first.IsZero() {
+		p.run.hear(now)
 	}
 	pieces := p.split.Add(&c)
 	p.count(&c)
@@ -122,10 +144,9 @@ func (p *pump) take(data string) error {
 // count gives the meter what the event brought.
 func (p *pump) count(c *openai.Chunk) {
 	piece := usage.Piece{Tool: c.ToolCalls != "" || c.FunctionCall != "", EndToken: c.EndToken}
+	piece.Thinking, piece.Answer = p.split.Text()
 	if p.split.Own() {
-		piece.Raw = c.Content
-	} else {
-		piece.Thinking, piece.Answer = c.Reasoning, c.Content
+		piece.Raw, piece.Answer = piece.Answer, ""
 	}
 	if totals, ok := totalsOf(c); ok {
 		piece.Totals = &totals
@@ -185,8 +206,9 @@ func (p *pump) putRaw(c *openai.Chunk) {
 	if members == "" && c.ToolCalls == "" || p.split.Stopped() {
 		return
 	}
-	p.calling = c.ToolCalls != "" || c.FunctionCall != ""
-	p.started = p.started || p.calling
+	if c.ToolCalls != "" || c.FunctionCall != "" {
+		p.calling, p.started = true, true
+	}
 	if p.lost {
 		return
 	}
@@ -196,20 +218,26 @@ func (p *pump) putRaw(c *openai.Chunk) {
 }
 
 // release gives out what the splitter holds back.
-func (p *pump) release() { p.put(p.split.Close()) }
+func (p *pump) release() {
+	pieces := p.split.Close()
+	p.count(&openai.Chunk{}) // the meter has not seen what looked like an echo
+	p.put(pieces)
+}
 
 // finishSeen notes the finish reason. An abort that nobody here asked for is a
-// failure; one that was asked for ends the run.
+// failure; one that was asked for ends the run. OpenRouter and others end a
+// broken answer with the reason "error".
 func (p *pump) finishSeen(c *openai.Chunk) error {
-	if c.FinishReason == "" {
-		return nil
-	}
-	if c.FinishReason == "abort" {
+	switch c.FinishReason {
+	case "":
+	case "error":
+		return ErrInStream
+	case "abort":
 		if p.run.reason() == nil {
 			return ErrAborted
 		}
-		return nil
+	default:
+		p.reason = c.FinishReason
 	}
-	p.reason = c.FinishReason
 	return nil
 }

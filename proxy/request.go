@@ -7,6 +7,9 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/engine"
+	"oneslot/proxy/split"
+	"oneslot/reasoning"
+	"oneslot/usage"
 
 	"github.com/tidwall/gjson"
 )
@@ -24,7 +27,7 @@ var owned = map[string]bool{
 // denied are fields that could break the engine or open it to a client.
 var denied = map[string]bool{
 	"custom_logit_processor": true, "lora_path": true, "input_ids": true, "input_embeds": true, "rid": true, "priority": true,
-	"return_hidden_states": true, "api_base": true, "base_url": true,
+	"return_hidden_states": true, "kv_transfer_params": true, "api_base": true, "base_url": true,
 }
 
 // deniedPrefixes are families of such fields.
@@ -42,44 +45,31 @@ var bookkeeping = map[string]bool{
 // thinking of a model that cannot be switched would be taken for its answer.
 var effort = map[string]bool{"reasoning_effort": true, "reasoning": true, "thinking": true}
 
-// body makes the engine's request of the client's: only the keys that the proxy
-// owns are changed, everything else passes as it came.
-func (p *Proxy) body(ctx context.Context, t *target, call *Call, id string) ([]byte, error) {
+// counted are the fields of which an engine makes its prompt.
+var counted = []string{"tools", "chat_template_kwargs", "continue_final_message", "add_generation_prompt"}
+
+// An order is a request as it goes to its engine.
+type order struct {
+	*target
+	call *Call
+	info engine.Info
+	id   string // the engine knows the run by this
+	body []byte
+}
+
+// newOrder makes the engine's request of the client's: only the keys that the
+// proxy owns are changed, everything else passes as it came.
+func newOrder(ctx context.Context, t *target, call *Call) (*order, error) {
 	info, err := t.engine.Info(ctx)
 	if err != nil {
 		return nil, err
 	}
+	o := &order{target: t, call: call, info: info, id: engine.NewRunID()}
 	d := info.Dialect
-	set := []openai.Member{
-		{Key: "model", Raw: openai.String(t.engine.UpstreamModel(info))},
-		{Key: "stream", Raw: "true"},
-		{Key: "stream_options", Raw: streamOptions(d)},
-	}
-	if n := p.limit(ctx, t, call, info); n > 0 {
-		set = append(set, openai.Member{Key: d.LimitName, Raw: strconv.Itoa(n)})
-	}
-	if d.RequestID {
-		set = append(set, openai.Member{Key: "rid", Raw: openai.String(id)})
-	}
-	if d.Running != "" {
-		set = append(set, openai.Member{Key: d.Running, Raw: "true"})
-	}
-	if warm := t.format.Temperature; warm != nil && gjson.GetBytes(call.Request.Body, "temperature").Type == gjson.Null {
-		set = append(set, openai.Member{Key: "temperature", Raw: strconv.FormatFloat(*warm, 'f', -1, 64)})
-	}
-	if t.format.MarkersSpecial && (d.Name == engine.SGLang || d.Name == engine.VLLM) {
-		set = append(set, openai.Member{Key: "skip_special_tokens", Raw: "false"})
-	}
-	return openai.Rewrite(call.Request.Body, set, func(key string) bool {
+	o.body = openai.Rewrite(call.Request.Body, o.members(ctx), func(key string) bool {
 		return owned[key] || denied[key] || bookkeeping[key] || d.ParsesEffort && effort[key] || hasPrefix(key, deniedPrefixes)
-	}), nil
-}
-
-func streamOptions(d *engine.Dialect) string {
-	if d.ContinuousUsage {
-		return `{"include_usage":true,"continuous_usage_stats":true}`
-	}
-	return `{"include_usage":true}`
+	})
+	return o, nil
 }
 
 func hasPrefix(key string, prefixes []string) bool {
@@ -91,17 +81,128 @@ func hasPrefix(key string, prefixes []string) bool {
 	return false
 }
 
+// members are what the proxy itself puts into the request.
+func (o *order) members(ctx context.Context) (set []openai.Member) {
+	d, req := o.info.Dialect, o.call.Request
+	put := func(key, raw string) { set = append(set, openai.Member{Key: key, Raw: raw}) }
+	put("model", openai.String(o.engine.UpstreamModel(o.info)))
+	put("stream", "true")
+	put("stream_options", streamOptions(d))
+	messages := openai.ForwardMessages(req.Messages, openai.Forwarding{History: history(o.format.History), ThinkingField: d.ThinkingField})
+	if messages != req.Messages {
+		put("messages", messages)
+	}
+	if n := o.limit(ctx, messages); n > 0 {
+		put(d.LimitName, strconv.Itoa(n))
+	}
+	if d.RequestID {
+		put("rid", openai.String(o.id))
+	}
+	if d.Running != "" {
+		put(d.Running, "true")
+	}
+	if warm := o.format.Temperature; warm != nil && !req.Temperature {
+		put("temperature", strconv.FormatFloat(*warm, 'f', -1, 64))
+	}
+	if o.format.MarkersSpecial && (d.Name == engine.SGLang || d.Name == engine.VLLM) {
+		put("skip_special_tokens", "false")
+	}
+	return set
+}
+
+func streamOptions(d *engine.Dialect) string {
+	if d.ContinuousUsage {
+		return `{"include_usage":true,"continuous_usage_stats":true}`
+	}
+	return `{"include_usage":true}`
+}
+
+func history(h reasoning.History) openai.History {
+	switch h {
+	case reasoning.HistoryDrop:
+		return openai.DropThinking
+	case reasoning.HistoryKeepLastToolTurn:
+		return openai.KeepToolTurn
+	case reasoning.HistoryKeep:
+	}
+	return openai.KeepThinking
+}
+
+// contextMargin is how many tokens before the end of its context SGLang stops
+// by itself; a limit that reaches further may be refused.
+const contextMargin = 2
+
 // limit returns the token limit to send. An engine that refuses a limit beyond
 // its context gets a shorter one; the prompt is counted only when a token a
 // byte would not fit, since that costs a call.
-func (p *Proxy) limit(ctx context.Context, t *target, call *Call, info engine.Info) int {
-	n := call.Request.MaxTokens
-	if n == 0 || info.Dialect.Clamps || info.ContextLength == 0 || n+len(call.Request.Body) <= info.ContextLength {
+func (o *order) limit(ctx context.Context, messages string) int {
+	n, context := o.call.Request.MaxTokens, o.info.ContextLength-contextMargin
+	if n == 0 || o.info.Dialect.Clamps || o.info.ContextLength == 0 || n+len(o.call.Request.Body) <= context {
 		return n
 	}
-	prompt, err := t.engine.CountMessages(ctx, gjson.GetBytes(call.Request.Body, "messages").Raw)
-	if err != nil || prompt >= info.ContextLength {
-		return n
+	members := []openai.Member{{Key: "messages", Raw: messages}}
+	for i, v := range gjson.GetManyBytes(o.call.Request.Body, counted...) {
+		members = append(members, openai.Member{Key: counted[i], Raw: v.Raw})
 	}
-	return min(n, info.ContextLength-prompt)
+	prompt, err := o.engine.CountPrompt(ctx, members)
+	if err != nil || prompt >= context {
+		return n // what is wrong the engine says best
+	}
+	return min(n, context-prompt)
+}
+
+// continued reports whether the engine goes on with the last message.
+func (o *order) continued() bool {
+	req := o.call.Request
+	return req.Continued || o.info.Dialect.Continues && req.Prefill+req.PrefillThinking != ""
+}
+
+// start is where the engine's text begins.
+func (o *order) start() reasoning.State {
+	f, req := &o.format, o.call.Request
+	switch {
+	case req.Constrained:
+		if f.ConstrainedStartsIn != 0 {
+			return f.ConstrainedStartsIn
+		}
+		return reasoning.StartAnswer
+	case o.continued():
+		prefill := req.Prefill
+		if req.PrefillThinking != "" {
+			prefill = first(f.Open) + req.PrefillThinking + first(f.Close) + prefill
+		}
+		return reasoning.StartAfter(f, prefill, f.StartsIn)
+	}
+	return f.StartsIn
+}
+
+func (o *order) splitter() *split.Splitter {
+	req := o.call.Request
+	cfg := split.Config{Format: &o.format, Start: o.start(), Stop: req.Stop, Logprobs: req.Logprobs}
+	if o.continued() && o.info.Dialect.Echoes {
+		cfg.Echo, cfg.EchoThinking = req.Prefill, req.PrefillThinking
+	}
+	return split.New(cfg)
+}
+
+func (o *order) meter() *usage.Meter {
+	cfg := usage.Config{
+		Counter: o.counter, Open: first(o.format.Open), Close: first(o.format.Close),
+		OpenerGenerated: o.start() != reasoning.StartThinking, CacheOff: o.info.CacheOff,
+	}
+	if o.info.Dialect.Name == engine.VLLM {
+		// Its figure for thinking is that of the text between the markers.
+		cfg.EngineOmits = 1
+		if cfg.OpenerGenerated {
+			cfg.EngineOmits = 2
+		}
+	}
+	return usage.NewMeter(cfg)
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -17,23 +18,40 @@ import (
 type run struct {
 	engine  *engine.Engine
 	dialect *engine.Dialect
-	id      string             // the engine knows it by this
-	close   context.CancelFunc // closes the connection to the engine
-	bound   time.Duration      // how long aborting may take
-	stopped func(cause error)  // told once, before the abort
+	id      string          // the engine knows it by this
+	bound   time.Duration   // how long aborting may take
+	stopped func(err error) // told the cause once
 
+	conn  context.Context // ends when the connection to the engine is closed
+	close context.CancelFunc
 	life  context.Context // ends with the run
 	over  context.CancelFunc
 	once  sync.Once
 	cause atomic.Pointer[error]
 	tasks sync.WaitGroup
-	watch *time.Timer
-	heard atomic.Int64 // when the engine last said something, Unix ns; 0 is never
+
+	began  time.Time
+	limits limits
+	watch  *time.Timer
+	heard  atomic.Int64 // when the engine last said something, ns after began; 0 is never
+	opened atomic.Bool  // the headers have come
 }
 
-// repeatAbort is how long an abort may take before it is sent again: SGLang can
-// lose one that arrives between two batches.
-const repeatAbort = 2 * time.Second
+// newRun begins a run. It outlives ctx, whose values it keeps.
+func newRun(ctx context.Context, o *order, bound time.Duration, stopped func(error)) *run {
+	r := &run{engine: o.engine, dialect: o.info.Dialect, id: o.id, bound: bound, stopped: stopped, began: time.Now()}
+	r.life, r.over = context.WithCancel(context.WithoutCancel(ctx))
+	r.conn, r.close = context.WithCancel(r.life)
+	return r
+}
+
+// abortTries are the waits between the tries to abort a run. The second comes
+// soon, since an abort that overtakes its request is lost; SGLang can also lose
+// one that arrives between two batches. From abortAll on everything on the
+// engine is aborted.
+var abortTries = [...]time.Duration{250 * time.Millisecond, time.Second, 2 * time.Second}
+
+const abortAll = len(abortTries)
 
 // stop ends the run early. The engine is told first and its stream is read on,
 // since SGLang forgets a run whose connection closes and then never stops it;
@@ -42,14 +60,12 @@ const repeatAbort = 2 * time.Second
 func (r *run) stop(cause error) {
 	r.once.Do(func() {
 		r.cause.Store(&cause)
-		if r.stopped != nil {
-			r.stopped(cause)
-		}
 		if r.dialect.AbortPath == "" {
 			r.close()
-			return
+		} else {
+			r.tasks.Go(r.abort)
 		}
-		r.tasks.Go(r.abort)
+		r.stopped(cause)
 	})
 }
 
@@ -57,20 +73,26 @@ func (r *run) abort() {
 	ctx, cancel := context.WithTimeout(r.life, r.bound)
 	defer cancel()
 	defer r.close()
-	for try := 1; ctx.Err() == nil; try++ {
-		// The answer to an abort says nothing; the end of the stream does.
-		if try <= 2 {
-			_ = r.engine.Abort(ctx, r.id)
-		} else {
-			_ = r.engine.AbortAll(ctx)
+	for try := 0; ctx.Err() == nil; try++ {
+		if err := r.tell(ctx, try); errors.Is(err, engine.ErrCannotAbort) {
+			return
 		}
-		wait := time.NewTimer(repeatAbort)
+		wait := time.NewTimer(abortTries[min(try, len(abortTries)-1)])
 		select {
 		case <-wait.C:
 		case <-ctx.Done():
 			wait.Stop()
 		}
 	}
+}
+
+// tell asks the engine to stop. Its answer says nothing; the end of the stream
+// does.
+func (r *run) tell(ctx context.Context, try int) error {
+	if try < abortAll {
+		return r.engine.Abort(ctx, r.id)
+	}
+	return r.engine.AbortAll(ctx)
 }
 
 // reason returns why the run was stopped, or nil.
@@ -81,34 +103,52 @@ func (r *run) reason() error {
 	return nil
 }
 
-// guard stops the run when the engine says nothing for first after the start,
-// or for idle after it has begun.
-func (r *run) guard(first, idle time.Duration) {
-	began := time.Now()
-	// The timer must be in its field before it can fire.
-	r.watch = time.AfterFunc(math.MaxInt64, func() {
-		heard, limit, fault := began, first, ErrNoAnswer
-		if ns := r.heard.Load(); ns != 0 {
-			heard, limit, fault = time.Unix(0, ns), idle, ErrStalled
-		}
-		if rest := limit - time.Since(heard); rest > 0 {
-			r.watch.Reset(rest)
-			return
-		}
-		r.stop(fault)
-	})
-	r.watch.Reset(first)
+// limits bound the silence of an engine: until its headers, until its first
+// token, and between two events after that.
+type limits struct {
+	headers, first, idle time.Duration
 }
 
-func (r *run) hear(now time.Time) { r.heard.Store(now.UnixNano()) }
+// guard stops the run when the engine is silent for too long.
+func (r *run) guard(l limits) {
+	r.limits = l
+	// The timer must be in its field before it can fire.
+	r.watch = time.AfterFunc(math.MaxInt64, r.look)
+	r.watch.Reset(min(l.headers, l.first, l.idle))
+}
+
+// look runs on the watch.
+func (r *run) look() {
+	if r.life.Err() != nil {
+		return
+	}
+	var since time.Duration
+	limit, fault := r.limits.first, ErrNoAnswer
+	switch heard := time.Duration(r.heard.Load()); {
+	case heard != 0:
+		since, limit, fault = heard, r.limits.idle, ErrStalled
+	case !r.opened.Load():
+		limit = min(limit, r.limits.headers)
+	}
+	if rest := since + limit - time.Since(r.began); rest > 0 {
+		r.watch.Reset(rest)
+		return
+	}
+	r.stop(fault)
+}
+
+// open notes that the headers have come.
+func (r *run) open() { r.opened.Store(true) }
+
+// hear notes that the engine said something of the answer.
+func (r *run) hear(now time.Time) { r.heard.Store(max(int64(now.Sub(r.began)), 1)) }
 
 // end closes the connection and waits for what stop has started.
 func (r *run) end() {
+	r.once.Do(func() {})
+	r.over()
 	if r.watch != nil {
 		r.watch.Stop()
 	}
-	r.once.Do(func() {})
-	r.over()
-	r.close()
 	r.tasks.Wait()
 }

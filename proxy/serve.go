@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"oneslot/internal/openai"
@@ -16,18 +15,17 @@ import (
 )
 
 // serve sends the request and moves the answer.
-func (p *pump) serve(ctx context.Context, body []byte, maxEvent int) (Report, error) {
-	resp, err := p.engine.Chat(ctx, body)
+func (p *pump) serve(body []byte) (Report, error) {
+	resp, err := p.order.engine.Chat(p.run.conn, body)
 	if err != nil {
-		return p.unsent(ctx, err)
+		return p.unsent(err)
 	}
-	defer resp.Body.Close()
+	p.run.open()
+	defer p.leaveOff(resp.Body)
 	if resp.StatusCode != http.StatusOK {
-		p.call.Idle()
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-		return notRun(), openai.EngineProblem(resp.StatusCode, string(text))
+		return p.refused(resp)
 	}
-	whole, err := p.move(resp, maxEvent)
+	whole, err := p.move(resp.Body)
 	if whole {
 		p.call.Idle()
 	}
@@ -37,28 +35,58 @@ func (p *pump) serve(ctx context.Context, body []byte, maxEvent int) (Report, er
 		err = nil
 	}
 	if err != nil {
-		p.meter.Finish("")
-		return p.report(context.WithoutCancel(ctx)), err
+		return p.report(""), err
 	}
-	return p.end(context.WithoutCancel(ctx)), nil
+	gone := p.client.Context().Err() != nil
+	report := p.end()
+	if gone || p.lost {
+		err = ErrClient
+	}
+	return report, err
+}
+
+// tailTime is how long the end of a body may take to come after [DONE].
+const tailTime = 50 * time.Millisecond
+
+// leaveOff reads the end of a body that was read to [DONE], so that the next run
+// finds the connection open, and closes it.
+func (p *pump) leaveOff(body io.ReadCloser) {
+	if p.run.reason() == nil {
+		late := time.AfterFunc(tailTime, p.run.close)
+		_, _ = io.CopyN(io.Discard, body, 1<<10)
+		late.Stop()
+	}
+	_ = body.Close() // what was only read cannot fail to be closed
 }
 
 // maxErrorBody bounds what is read of an engine's refusal, in bytes.
 const maxErrorBody = 64 << 10
 
+// refused tells the client what the engine said instead of an answer. Whoever
+// refuses the request itself has nothing more to do with it; any other status
+// leaves open what the engine is at.
+func (p *pump) refused(resp *http.Response) (Report, error) {
+	status := resp.StatusCode
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if cause := p.run.reason(); cause != nil {
+		return notRun(), cause
+	}
+	if status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusTooManyRequests {
+		p.call.Idle()
+	}
+	return notRun(), openai.EngineProblem(status, string(text))
+}
+
 // unsent explains a request that got no response.
-func (p *pump) unsent(ctx context.Context, err error) (Report, error) {
-	report := notRun()
+func (p *pump) unsent(err error) (Report, error) {
 	switch cause := p.run.reason(); {
 	case cause != nil:
-		return p.report(context.WithoutCancel(ctx)), cause
+		return p.report(""), cause
 	case errors.Is(err, engine.ErrUnreachable):
 		p.call.Idle()
-		return report, fmt.Errorf("%w: %w", ErrUnreachable, err)
-	case strings.Contains(err.Error(), "timeout awaiting response headers"):
-		return p.report(context.WithoutCancel(ctx)), ErrNoAnswer
+		return notRun(), fmt.Errorf("%w: %w", ErrUnreachable, err)
 	default:
-		return p.report(context.WithoutCancel(ctx)), fmt.Errorf("%w: %w", ErrCut, err)
+		return p.report(""), fmt.Errorf("%w: %w", ErrCut, err)
 	}
 }
 
@@ -71,21 +99,20 @@ func streamProblem(raw string) *openai.Problem {
 	return openai.EngineProblem(status, `{"error":`+raw+`}`)
 }
 
-// end tells the client that the answer is complete and returns the report.
-func (p *pump) end(ctx context.Context) Report {
+// end gives out the rest of a complete answer.
+func (p *pump) end() Report {
+	p.release()
 	reason := p.reason
 	if p.split.Stopped() {
 		reason = "stop"
 	}
-	p.meter.Finish(reason)
-	p.release()
-	var report Report
-	done := false
+	var report *Report
 	counted := func() Report {
-		if !done {
-			report, done = p.report(ctx), true
+		if report == nil {
+			r := p.report(reason)
+			report = &r
 		}
-		return report
+		return *report
 	}
 	if !p.lost {
 		if err := p.sink.finish(reason, counted); err != nil {
@@ -95,9 +122,15 @@ func (p *pump) end(ctx context.Context) Report {
 	return counted()
 }
 
-// report is what the run used so far, with its times.
-func (p *pump) report(ctx context.Context) Report {
-	ctx, cancel := context.WithTimeout(ctx, countBound)
+// countBound is how long counting may take at the end of an answer.
+const countBound = 5 * time.Second
+
+// report is what the run used, with its times. reason is why the answer ended,
+// empty if it was cut.
+func (p *pump) report(reason string) Report {
+	p.meter.Finish(reason)
+	// Neither the client's end nor that of the run may spoil the count.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.run.life), countBound)
 	defer cancel()
 	r := Report{Report: p.meter.Report(ctx)}
 	end := time.Now()
@@ -111,6 +144,3 @@ func (p *pump) report(ctx context.Context) Report {
 	r.Prefill, r.Thinking, r.Answer = first.Sub(p.began), turned.Sub(first), end.Sub(turned)
 	return r
 }
-
-// countBound is how long counting may take at the end of an answer.
-const countBound = 5 * time.Second

@@ -68,13 +68,6 @@ type streamSink struct {
 	buf     []byte
 }
 
-func newStreamSink(client *downstream.Client, call *Call, s shape) *streamSink {
-	e := openai.NewEmitter(call.ResponseID, call.Request.Model, call.Created.Unix(), call.Request.IncludeUsage)
-	e.SetField(s.field)
-	client.SetSilent(e.Delta(nil, openai.Delta{}))
-	return &streamSink{client: client, emitter: e, shape: s, call: call}
-}
-
 // begin sends the first chunk, which alone carries the role.
 func (s *streamSink) begin() error {
 	if s.begun {
@@ -101,10 +94,11 @@ func (s *streamSink) piece(p split.Piece) error {
 }
 
 func (s *streamSink) raw(members, tools string) error {
+	d := openai.Delta{Raw: members}
 	if tools != "" {
-		members = join(members, `"tool_calls":`+openai.DropNulls(tools))
+		d.Content, d.Raw = s.shape.leave(), join(members, `"tool_calls":`+openai.DropNulls(tools))
 	}
-	return s.send(openai.Delta{Content: s.shape.leave(), Raw: members})
+	return s.send(d)
 }
 
 func join(a, b string) string {
@@ -147,7 +141,8 @@ type wholeSink struct {
 	shape              shape
 	content, reasoning strings.Builder
 	probs              strings.Builder
-	members            string
+	aligned            func() bool // whether every probability belongs to its text
+	members            []string
 	tools              openai.ToolCalls
 }
 
@@ -166,18 +161,20 @@ func (w *wholeSink) piece(p split.Piece) error {
 }
 
 func (w *wholeSink) raw(members, tools string) error {
-	w.content.WriteString(w.shape.leave())
 	if tools != "" {
+		w.content.WriteString(w.shape.leave())
 		w.tools.Add(tools)
 	}
-	w.members = openai.MergeMembers(w.members, members)
+	if members != "" {
+		w.members = append(w.members, members)
+	}
 	return nil
 }
 
 func (w *wholeSink) finish(reason string, report func() Report) error {
 	w.content.WriteString(w.shape.leave())
 	// Typed SDKs require the key.
-	members := openai.MergeMembers(`"refusal":null`, w.members)
+	members := openai.MergeMembers(append([]string{`"refusal":null`}, w.members...)...)
 	if t := w.tools.JSON(); t != nil {
 		members = join(`"tool_calls":`+string(t), members)
 	}
@@ -186,7 +183,7 @@ func (w *wholeSink) finish(reason string, report func() Report) error {
 		Content: w.content.String(), Reasoning: w.reasoning.String(), Raw: members, FinishReason: reason,
 		Field: w.shape.field, Usage: report().Wire(w.call.Sources).AppendJSON(nil),
 	}
-	if w.probs.Len() > 0 {
+	if w.probs.Len() > 0 && w.aligned() {
 		m.Logprobs = `{"content":[` + w.probs.String() + `],"refusal":null}`
 	}
 	return w.client.Whole(m.JSON())

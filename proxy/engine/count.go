@@ -2,16 +2,13 @@ package engine
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net/http"
 
 	"oneslot/internal/openai"
 
 	"github.com/tidwall/gjson"
 )
-
-// ErrCannotCount is returned when the engine has no endpoint that tokenizes.
-var ErrCannotCount = errors.New("engine: has no tokenize endpoint")
 
 // Count returns how many tokens text has by the engine's own tokenizer, special
 // tokens read as such, without a begin token. It takes milliseconds, also while
@@ -29,25 +26,26 @@ func (e *Engine) Count(ctx context.Context, text string) (int, error) {
 	return e.count(ctx, t.path, t.count, body)
 }
 
-// CountMessages returns how many prompt tokens the engine makes of a chat
-// request's messages (raw JSON), its template and generation prompt included.
-func (e *Engine) CountMessages(ctx context.Context, messages string) (int, error) {
+// CountPrompt returns how many prompt tokens the engine makes of a chat request,
+// its template, tools and generation prompt included. members are those of the
+// request that count; others must not be among them.
+func (e *Engine) CountPrompt(ctx context.Context, members []openai.Member) (int, error) {
 	info, err := e.Info(ctx)
 	if err != nil {
 		return 0, err
 	}
 	t := info.Dialect.tokenize
-	if t.messagesPath == "" {
+	if t.promptPath == "" {
 		return 0, ErrCannotCount
 	}
-	body := `{"model":` + openai.String(e.UpstreamModel(info)) + `,"messages":` + messages + `}`
-	return e.count(ctx, t.messagesPath, t.messagesCount, body)
+	set := append([]openai.Member{{Key: "model", Raw: openai.String(e.UpstreamModel(info))}}, members...)
+	return e.count(ctx, t.promptPath, t.promptCount, string(openai.Rewrite([]byte("{}"), set, nil)))
 }
 
 func (e *Engine) count(ctx context.Context, path, field, body string) (int, error) {
 	reply, err := e.call(ctx, http.MethodPost, path, []byte(body))
-	if missing(err) {
-		return 0, ErrCannotCount
+	if refused(err) {
+		return 0, fmt.Errorf("%w: %w", ErrCannotCount, err)
 	}
 	if err != nil {
 		return 0, err

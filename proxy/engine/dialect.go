@@ -1,6 +1,12 @@
 package engine
 
-import "github.com/tidwall/gjson"
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // The dialects. Auto asks the engine.
 const (
@@ -32,6 +38,12 @@ type Dialect struct {
 	// Clamps is whether the engine shortens a limit that does not fit the
 	// context by itself; SGLang refuses such a request instead.
 	Clamps bool
+	// Continues is whether a last message of the assistant is always continued,
+	// and Echoes whether what it said is then repeated before it goes on.
+	Continues, Echoes bool
+	// ThinkingField is the member of a message in which the engine reads earlier
+	// thinking; empty where that is not known.
+	ThinkingField string
 	// ParsesEffort is whether reasoning_effort and its relatives switch the
 	// engine's parser, so that they must not reach it.
 	ParsesEffort bool
@@ -54,27 +66,35 @@ type tokenize struct {
 	field, extra string
 	// count reads the number of tokens out of the reply.
 	count string
-	// messagesPath and messagesCount are the same for a list of messages; empty
-	// where the engine cannot.
-	messagesPath, messagesCount string
+	// promptPath and promptCount are the same for a chat request; empty where the
+	// engine cannot.
+	promptPath, promptCount string
 }
+
+// reasoningContent is where all three engines read earlier thinking.
+const reasoningContent = "reasoning_content"
 
 func dialects() map[string]*Dialect {
 	return map[string]*Dialect{
 		SGLang: {
-			Name: SGLang, AbortPath: "/abort_request", RequestID: true, ContinuousUsage: true, LimitName: "max_tokens", ParsesEffort: true,
-			loads:    []load{{"/get_load", sglangLoad}, {"/metrics", metric("sglang:num_running_reqs", "sglang:num_queue_reqs")}},
-			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", messagesPath: "/tokenize", messagesCount: "count"},
+			Name: SGLang, AbortPath: "/abort_request", RequestID: true, ContinuousUsage: true, LimitName: "max_tokens",
+			ParsesEffort: true, ThinkingField: reasoningContent,
+			loads: []load{
+				{"/get_load", sglangLoad},
+				{"/v1/loads", sglangLoads},
+				{"/metrics", metric("sglang:num_running_reqs", "sglang:num_queue_reqs")},
+			},
+			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", promptPath: "/tokenize", promptCount: "count"},
 		},
 		VLLM: {
-			Name: VLLM, ContinuousUsage: true, LimitName: "max_tokens", Clamps: true,
+			Name: VLLM, ContinuousUsage: true, LimitName: "max_tokens", Clamps: true, ThinkingField: reasoningContent,
 			loads:    []load{{"/metrics", metric("vllm:num_requests_running", "vllm:num_requests_waiting")}},
-			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", messagesPath: "/tokenize", messagesCount: "count"},
+			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", promptPath: "/tokenize", promptCount: "count"},
 		},
 		LlamaCpp: {
-			Name: LlamaCpp, Running: "timings_per_token", LimitName: "max_tokens", Clamps: true,
+			Name: LlamaCpp, Running: "timings_per_token", LimitName: "max_tokens", Clamps: true, Continues: true, Echoes: true, ThinkingField: reasoningContent,
 			loads:    []load{{"/slots", llamaSlots}, {"/metrics", metric("llamacpp:requests_processing", "llamacpp:requests_deferred")}},
-			tokenize: tokenize{path: "/tokenize", field: "content", extra: `"add_special":false,"parse_special":true`, count: "tokens.#", messagesPath: "/v1/chat/completions/input_tokens", messagesCount: "input_tokens"},
+			tokenize: tokenize{path: "/tokenize", field: "content", extra: `"add_special":false,"parse_special":true`, count: "tokens.#", promptPath: "/v1/chat/completions/input_tokens", promptCount: "input_tokens"},
 		},
 		OpenAI: {Name: OpenAI, LimitName: "max_completion_tokens", Clamps: true},
 	}
@@ -100,4 +120,35 @@ func llamaSlots(body string) (int, bool) {
 		return 0, false
 	}
 	return len(list.Get("#(is_processing==true)#").Array()), true
+}
+
+// sglangLoads reads {"aggregate":{"total_reqs":4},…}, of newer versions; it takes
+// the engine almost a second.
+func sglangLoads(body string) (int, bool) {
+	n := gjson.Get(body, "aggregate.total_reqs")
+	return int(n.Int()), n.Type == gjson.Number
+}
+
+// metric returns a reader of Prometheus text that adds up the named gauges.
+func metric(names ...string) func(string) (int, bool) {
+	return func(body string) (n int, ok bool) {
+		for line := range strings.Lines(body) {
+			at := strings.IndexAny(line, "{ ")
+			if at < 0 || !slices.Contains(names, line[:at]) {
+				continue
+			}
+			// Labels may hold anything but the end of the line.
+			if end := strings.LastIndexByte(line, '}'); end > at {
+				at = end + 1
+			}
+			values := strings.Fields(line[at:]) // a time stamp may follow the value
+			if len(values) == 0 {
+				continue
+			}
+			if v, err := strconv.ParseFloat(values[0], 64); err == nil && v >= 0 {
+				n, ok = n+int(v), true
+			}
+		}
+		return n, ok
+	}
 }

@@ -15,11 +15,19 @@ import (
 )
 
 // ErrUnreachable is returned, wrapped with the cause, when no connection to the
-// engine could be made: nothing of the request has reached it.
+// engine could be made, or when it answers that it is not ready yet: nothing of
+// the request has reached it.
 var ErrUnreachable = errors.New("engine: cannot be reached")
 
 // ErrBusy is returned by Settle, wrapped, when the engine could not be seen idle in time.
 var ErrBusy = errors.New("engine: not seen idle")
+
+// ErrCannotAbort is returned by Abort and AbortAll when the engine has no way to
+// stop a run but to close its connection.
+var ErrCannotAbort = errors.New("engine: has no abort endpoint")
+
+// ErrCannotCount is returned when the engine has no endpoint that tokenizes.
+var ErrCannotCount = errors.New("engine: has no tokenize endpoint")
 
 // idleConn is how long an idle connection is kept; the engines close theirs
 // after 5 s.
@@ -29,7 +37,7 @@ const idleConn = 2 * time.Second
 type Config struct {
 	// Name is the slot's name in the queue view and the ledger.
 	Name string
-	// URL is the base URL without /v1, http or https.
+	// URL is the base URL, http or https, with or without /v1.
 	URL string
 	// Model is the name under which clients ask for it. Zero means the first
 	// name in the engine's own list.
@@ -41,8 +49,9 @@ type Config struct {
 	// SoleClient says that nobody else uses the engine, so that everything on
 	// it may be aborted to get it idle.
 	SoleClient bool
-	// Headers bounds the wait for the response headers, which engines hold back
-	// until the first token. Zero means 15 minutes.
+	// Headers bounds the wait for the response headers of a run, which engines
+	// hold back until the first token. The run is then aborted by whoever started
+	// it; see Engine.Headers. Zero means 15 minutes.
 	Headers time.Duration
 	// Dial makes the connections. Zero means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -56,9 +65,12 @@ func (c Config) Validate() error {
 	case c.URL == "":
 		faults = append(faults, errors.New("url is missing: give the engine's base URL, such as http://127.0.0.1:30000"))
 	case err != nil:
-		faults = append(faults, fmt.Errorf("url %q cannot be read: %w", c.URL, err))
+		// The error repeats the URL, which may hold a password.
+		faults = append(faults, errors.New("url cannot be read: give the engine's base URL, such as http://127.0.0.1:30000"))
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		faults = append(faults, fmt.Errorf("url %q must begin with http:// or https:// and name a host", c.URL))
+		faults = append(faults, fmt.Errorf("url %q must begin with http:// or https:// and name a host", u.Redacted()))
+	case u.RawQuery != "" || u.Fragment != "":
+		faults = append(faults, fmt.Errorf("url %q must end with the path: paths are added to it", u.Redacted()))
 	}
 	if _, ok := dialects()[c.Dialect]; !ok && c.Dialect != "" && c.Dialect != Auto {
 		faults = append(faults, fmt.Errorf("dialect %q is none of auto, sglang, vllm, llamacpp, openai", c.Dialect))
@@ -69,7 +81,8 @@ func (c Config) Validate() error {
 // An Engine talks to one engine. Create it with New.
 type Engine struct {
 	cfg    Config
-	base   string
+	base   string // without a slash at its end
+	label  string // base as it may be shown
 	client *http.Client
 
 	mu   sync.Mutex // guards info
@@ -95,17 +108,20 @@ func New(cfg Config) (*Engine, error) {
 		}
 		return conn, nil
 	}
-	base := strings.TrimSuffix(strings.TrimSuffix(cfg.URL, "/"), "/v1")
-	return &Engine{cfg: cfg, base: base, client: &http.Client{
+	base := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(cfg.URL, "/"), "/v1"), "/")
+	label := base
+	if u, err := url.Parse(base); err == nil {
+		label = u.Redacted()
+	}
+	return &Engine{cfg: cfg, base: base, label: label, client: &http.Client{
 		Transport: &http.Transport{
-			DialContext:           connect,
-			DisableCompression:    true,
-			IdleConnTimeout:       idleConn,
-			ResponseHeaderTimeout: cfg.Headers,
-			TLSHandshakeTimeout:   10 * time.Second,
-			ReadBufferSize:        64 << 10,
-			WriteBufferSize:       64 << 10,
-			MaxIdleConnsPerHost:   4,
+			DialContext:         connect,
+			DisableCompression:  true,
+			IdleConnTimeout:     idleConn,
+			TLSHandshakeTimeout: 10 * time.Second,
+			ReadBufferSize:      64 << 10,
+			WriteBufferSize:     64 << 10,
+			MaxIdleConnsPerHost: 4,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
@@ -113,6 +129,10 @@ func New(cfg Config) (*Engine, error) {
 
 // Name returns the configured name.
 func (e *Engine) Name() string { return e.cfg.Name }
+
+// Headers returns how long the headers of a run may take. Nothing here ends a run
+// that takes longer: its connection must be open when it is aborted.
+func (e *Engine) Headers() time.Duration { return e.cfg.Headers }
 
 // Close drops the idle connections.
 func (e *Engine) Close() { e.client.CloseIdleConnections() }
@@ -144,12 +164,18 @@ func (e *Engine) send(ctx context.Context, method, path string, body []byte) (*h
 	return e.client.Do(req)
 }
 
-// maxReply bounds the replies of the small calls, in bytes; SGLang's server
-// info is 32 kB, and a tokenized prompt of 131,072 tokens about 1 MB.
-const maxReply = 8 << 20
+// What bounds the small calls: SGLang's server info is 32 kB, and a tokenized
+// prompt of 131,072 tokens about 1 MB; both come in milliseconds, also from a
+// busy engine, and nothing here may wait for one that is stuck.
+const (
+	maxReply  = 8 << 20 // bytes
+	replyTime = 10 * time.Second
+)
 
 // call sends a small request and returns the body of a 200.
 func (e *Engine) call(ctx context.Context, method, path string, body []byte) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, replyTime)
+	defer cancel()
 	resp, err := e.send(ctx, method, path, body)
 	if err != nil {
 		return "", err
@@ -175,8 +201,19 @@ func (s statusError) Error() string {
 	return fmt.Sprintf("engine: %s answered %d", s.path, s.status)
 }
 
-// missing reports whether err says that the engine has no such endpoint.
-func missing(err error) bool {
+// refused reports whether err says that the engine has no such endpoint, or not
+// for us; whether it is there at all is then known.
+func refused(err error) bool {
 	var s statusError
-	return errors.As(err, &s) && (s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed || s.status == http.StatusNotImplemented)
+	if !errors.As(err, &s) || s.status == http.StatusTooManyRequests {
+		return false
+	}
+	return s.status < http.StatusInternalServerError || s.status == http.StatusNotImplemented
+}
+
+// broken reports whether err is the engine's own fault, such as that it is still
+// loading its model.
+func broken(err error) bool {
+	var s statusError
+	return errors.As(err, &s) && !refused(err)
 }

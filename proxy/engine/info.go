@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -27,7 +26,7 @@ type Info struct {
 
 // Info returns what the engine told about itself, asking it if that has not
 // been done since it was last unreachable. The error wraps ErrUnreachable when
-// nobody listens there.
+// nobody listens there, or somebody who is not ready yet.
 func (e *Engine) Info(ctx context.Context) (Info, error) {
 	e.mu.Lock()
 	known := e.info
@@ -97,8 +96,11 @@ func (e *Engine) Ready(ctx context.Context) error {
 
 func (e *Engine) ask(ctx context.Context) (Info, error) {
 	list, err := e.call(ctx, http.MethodGet, "/v1/models", nil)
-	if err != nil && !missing(err) {
-		return Info{}, fmt.Errorf("engine %s: %w", e.base, err)
+	switch {
+	case broken(err):
+		return Info{}, fmt.Errorf("engine %s: %w: %w", e.label, ErrUnreachable, err)
+	case err != nil && !refused(err):
+		return Info{}, fmt.Errorf("engine %s: %w", e.label, err)
 	}
 	info := Info{}
 	for _, m := range gjson.Get(list, "data").Array() {
@@ -114,28 +116,36 @@ func (e *Engine) ask(ctx context.Context) (Info, error) {
 	return info, e.detect(ctx, &info)
 }
 
-// detect fills in the dialect and what its own endpoint tells. A configured
-// dialect is believed, also of an engine that lacks the endpoint.
-func (e *Engine) detect(ctx context.Context, info *Info) error {
-	guises := []struct {
-		dialect string
-		paths   []string
-		mark    string
-		read    func(gjson.Result, *Info)
-	}{
+// A guise is how an engine shows which dialect it speaks.
+type guise struct {
+	dialect string
+	paths   []string
+	mark    string // a member that only this engine's reply has
+	read    func(gjson.Result, *Info)
+}
+
+func guises() []guise {
+	return []guise{
 		{SGLang, []string{"/server_info", "/get_server_info"}, "max_running_requests", readSGLang},
 		{LlamaCpp, []string{"/props"}, "total_slots", readLlama},
 		{VLLM, []string{"/version"}, "version", func(r gjson.Result, i *Info) { i.Version = r.Get("version").String() }},
 	}
+}
+
+// detect fills in the dialect and what its own endpoint tells. A configured
+// dialect is believed, also of an engine that lacks the endpoint. An endpoint
+// that only fails to answer proves nothing, so that is an error: a wrong guess
+// would be remembered.
+func (e *Engine) detect(ctx context.Context, info *Info) error {
 	want := e.cfg.Dialect
-	for _, g := range guises {
+	for _, g := range guises() {
 		if want != "" && want != Auto && want != g.dialect {
 			continue
 		}
 		for _, path := range g.paths {
 			body, err := e.call(ctx, http.MethodGet, path, nil)
-			if errors.Is(err, ErrUnreachable) || ctx.Err() != nil {
-				return fmt.Errorf("engine %s: %w", e.base, err)
+			if err != nil && !refused(err) {
+				return fmt.Errorf("engine %s: %w", e.label, err)
 			}
 			if r := gjson.Parse(body); err == nil && r.Get(g.mark).Exists() {
 				info.Dialect = dialects()[g.dialect]

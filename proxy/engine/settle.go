@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +31,7 @@ func NewRunID() string {
 
 // Abort asks the engine to stop the run with that id. It works only while the
 // run's connection is open, and a nil error does not say that anything was
-// stopped. Dialects that stop a run when its connection closes return nil.
+// stopped. The error is ErrCannotAbort where only closing the connection does.
 func (e *Engine) Abort(ctx context.Context, rid string) error {
 	return e.abort(ctx, `{"rid":`+openai.String(rid)+`}`)
 }
@@ -48,43 +47,56 @@ func (e *Engine) AbortAll(ctx context.Context) error {
 
 func (e *Engine) abort(ctx context.Context, body string) error {
 	info, err := e.Info(ctx)
-	if err != nil || info.Dialect.AbortPath == "" {
+	if err != nil {
 		return err
 	}
+	if info.Dialect.AbortPath == "" {
+		return ErrCannotAbort
+	}
 	_, err = e.call(ctx, http.MethodPost, info.Dialect.AbortPath, []byte(body))
-	if missing(err) {
-		return nil
+	if refused(err) {
+		return fmt.Errorf("%w: %w", ErrCannotAbort, err)
 	}
 	return err
 }
 
 // Settle returns nil once the engine has been seen idle; if something runs on
 // it and oneslot is its sole client, everything is aborted first. It blocks
-// until then or until ctx ends, and then returns an error that wraps ErrBusy
-// or, when nobody listens there, ErrUnreachable.
+// until then or until ctx ends, and then returns an error that wraps
+// ErrUnreachable when nobody was ready there at the last look, else ErrBusy.
 func (e *Engine) Settle(ctx context.Context) error {
 	var last error
 	for wait := firstLook; ; wait = nextLook {
 		idle, err := e.look(ctx)
-		if idle {
+		switch {
+		case idle:
 			return nil
-		}
-		if err != nil {
+		case err == nil:
+			last = e.AbortAll(ctx)
+		case ctx.Err() == nil:
 			last = err
 			e.forget()
-		} else {
-			last = e.AbortAll(ctx)
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			if last == nil || errors.Is(last, context.DeadlineExceeded) {
-				last = ErrBusy
-			}
-			return fmt.Errorf("engine %s: %w: %w", e.base, ErrBusy, last)
+			return e.unsettled(last)
 		}
+	}
+}
+
+// unsettled says why the engine could not be seen idle; last is what went wrong
+// at the last look, if anything did.
+func (e *Engine) unsettled(last error) error {
+	switch {
+	case errors.Is(last, ErrUnreachable):
+		return last
+	case last == nil || errors.Is(last, ErrCannotAbort):
+		return fmt.Errorf("engine %s: %w", e.label, ErrBusy)
+	default:
+		return fmt.Errorf("engine %s: %w: %w", e.label, ErrBusy, last)
 	}
 }
 
@@ -97,49 +109,30 @@ func (e *Engine) look(ctx context.Context) (bool, error) {
 	}
 	for _, l := range info.Dialect.loads {
 		body, err := e.call(ctx, http.MethodGet, l.path, nil)
-		if errors.Is(err, ErrUnreachable) {
-			return false, err
+		if err != nil && !refused(err) {
+			return false, fmt.Errorf("engine %s: %w", e.label, err)
 		}
 		if n, ok := l.running(body); err == nil && ok {
 			return n == 0, nil
 		}
 	}
-	if err := e.Ready(ctx); err != nil {
-		return false, err
-	}
-	return e.trial(ctx, info), nil
+	return e.trial(ctx, info)
 }
 
 // trial asks for one token. An engine that runs one request at a time gives it
-// only when nothing else runs. What a trial leaves behind when it was not
-// answered ends by itself: engines drop a waiting request whose client has gone.
-func (e *Engine) trial(ctx context.Context, info Info) bool {
-	ctx, cancel := context.WithTimeout(ctx, trialBound)
-	defer cancel()
-	body := fmt.Sprintf(`{"model":%s,"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"stream":false}`, openai.String(e.UpstreamModel(info)))
-	_, err := e.call(ctx, http.MethodPost, "/v1/chat/completions", []byte(body))
-	var s statusError
-	return err == nil || errors.As(err, &s) && s.status < http.StatusInternalServerError
-}
-
-// metric returns a reader of Prometheus text that adds up the named gauges.
-func metric(names ...string) func(string) (int, bool) {
-	return func(body string) (n int, ok bool) {
-		for line := range strings.Lines(body) {
-			name, value, found := strings.Cut(strings.TrimSpace(line), " ")
-			if at := strings.IndexByte(name, '{'); at >= 0 {
-				name = name[:at]
-				value = line[strings.LastIndexByte(line, '}')+1:]
-			}
-			for _, want := range names {
-				if found && name == want {
-					v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-					if err == nil {
-						n, ok = n+int(v), true
-					}
-				}
-			}
-		}
-		return n, ok
+// only when nothing else runs; one that refuses the question at once has nothing
+// to do either. What a trial leaves behind when it was not answered ends by
+// itself: engines drop a waiting request whose client has gone.
+func (e *Engine) trial(ctx context.Context, info Info) (bool, error) {
+	if err := e.Ready(ctx); err != nil && !refused(err) {
+		return false, err
 	}
+	short, cancel := context.WithTimeout(ctx, trialBound)
+	defer cancel()
+	body := fmt.Sprintf(`{"model":%s,"messages":[{"role":"user","content":"hi"}],%q:1,"stream":false}`, openai.String(e.UpstreamModel(info)), info.Dialect.LimitName)
+	_, err := e.call(short, http.MethodPost, "/v1/chat/completions", []byte(body))
+	if errors.Is(err, ErrUnreachable) {
+		return false, err
+	}
+	return err == nil || refused(err), nil
 }

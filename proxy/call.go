@@ -5,9 +5,52 @@ import (
 	"sync/atomic"
 	"time"
 
+	"oneslot/internal/openai"
 	"oneslot/reasoning"
 	"oneslot/usage"
 )
+
+// A Call is one request to be served on a slot.
+type Call struct {
+	// ID is the request's, 32 hex digits; ResponseID is what the client sees.
+	ID, ResponseID string
+	// Key names whose request it is.
+	Key string
+	// Request is what the client asked for.
+	Request *openai.Request
+	// Created is when it arrived.
+	Created time.Time
+	// Field is where thinking goes.
+	Field openai.ReasoningField
+	// Sources is whether the usage object names where its figures come from.
+	Sources bool
+	// Slot names the engine; Idle is called once it has proved that it is done
+	// with the request. Both come from the queue.
+	Slot string
+	Idle func()
+}
+
+// emitter writes the call's chunks.
+func (c *Call) emitter() *openai.Emitter {
+	e := openai.NewEmitter(c.ResponseID, c.Request.Model, c.Created.Unix(), c.Request.IncludeUsage)
+	e.SetField(c.Field)
+	return e
+}
+
+// Silent returns a chunk of the call's stream that says nothing, for clients that
+// are to be kept alive by chunks.
+func (c *Call) Silent() []byte { return c.emitter().Delta(nil, openai.Delta{}) }
+
+// A Report is what a request used, and when.
+type Report struct {
+	usage.Report
+	// Prefill, Thinking and Answer are how long the run spent until its first
+	// token, in thinking and in the answer.
+	Prefill, Thinking, Answer time.Duration
+}
+
+// notRun is the report of a request that no engine has worked on.
+func notRun() Report { return Report{Report: usage.Report{Tokens: usage.NotRun()}} }
 
 // A Phase is what the engine does for a request.
 type Phase string
@@ -53,13 +96,7 @@ func (l *live) update(p *pump, now time.Time) {
 	if p.first.IsZero() {
 		return
 	}
-	phase := PhaseThinking
-	switch {
-	case p.calling:
-		phase = PhaseTool
-	case p.started || p.split.Phase() == reasoning.Answer:
-		phase = PhaseAnswer
-	}
+	phase := p.phase()
 	if now.Before(l.next) && l.now.Load().Phase == phase {
 		return
 	}
@@ -69,6 +106,18 @@ func (l *live) update(p *pump, now time.Time) {
 		v.Speed = float64(v.Tokens.Thinking.N+v.Tokens.Answer.N) / d.Seconds()
 	}
 	l.now.Store(v)
+}
+
+// phase is what the engine is at, once it has begun to speak.
+func (p *pump) phase() Phase {
+	switch {
+	case p.calling:
+		return PhaseTool
+	case p.started || p.split.Phase() == reasoning.Answer:
+		return PhaseAnswer
+	default:
+		return PhaseThinking
+	}
 }
 
 // status is what a heartbeat says while the engine is silent.
