@@ -4,6 +4,9 @@
 # without arguments all but the last.
 . "$(dirname "$0")/env.sh"
 
+# Whoever has installed everything tells the scripts it starts.
+[ "${DEPS:-}" != done ] || exit 0
+
 # as_root_apt installs Debian packages, or says what to install by hand.
 as_root_apt() {
 	local need=$1

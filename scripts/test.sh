@@ -55,6 +55,7 @@ if [ -n "$quick" ]; then
 else
 	scripts/deps.sh
 fi
+export DEPS=done
 # Once more, since the tokenizer library may be new.
 . scripts/env.sh
 
