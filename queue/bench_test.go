@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // BenchmarkHandOver lets 32 clients take turns on one slot: an operation is a
@@ -91,8 +89,3 @@ func handOver(b *testing.B, store Store, cfg Config, waiting int) {
 type settled struct{}
 
 func (settled) Settle(context.Context, string) error { return nil }
-
-// BenchmarkScripts measures one call of each script that a request needs.
-func BenchmarkScripts(b *testing.B) {
-	_ = redis.Nil
-}

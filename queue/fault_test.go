@@ -173,7 +173,12 @@ func TestManyRejoin(t *testing.T) {
 		store.set(down)
 		want(t, running.result(), ErrSlotLost)
 		pass(5 * time.Second)
-		store.set(nil)
+		store.set(func(ctx context.Context, _ line.Caller, s line.Step) error {
+			if _, slow := s.(line.Rejoin); slow {
+				pass2(ctx, time.Second)
+			}
+			return nil
+		})
 		for i, c := range calls[:20] {
 			pass(2 * time.Second)
 			if !c.running() {
@@ -254,6 +259,53 @@ func TestOtherData(t *testing.T) {
 			c.end(nil)
 			want(t, c.result())
 		}
+		b.close()
+	})
+}
+
+// TestShortOfTheLease: the trust is gone, the lease is not, when the store is back:
+// the slot that was given up is still in our name.
+func TestShortOfTheLease(t *testing.T) {
+	bubble("freed", t, func(t *testing.T) {
+		store, b := onShared(t, Config{})
+		running, next := b.busy(1), b.inLine(2, 2)[0]
+		pass(5500 * time.Millisecond)
+		store.set(down)
+		want(t, running.result(), ErrSlotLost) // at 18 s
+		pass(500 * time.Millisecond)
+		store.set(nil)
+		settled := b.engine.settled
+		pass(time.Second) // the lease would have ended at 20 s
+		if !next.running() || b.engine.settled != settled+1 {
+			t.Errorf("runs %v, settled %d times", next.running(), b.engine.settled-settled)
+		}
+		next.end(nil)
+		want(t, next.result())
+		b.close()
+	})
+}
+
+// TestEndedWhileJoining: a job is ended before the store has answered its join.
+func TestEndedWhileJoining(t *testing.T) {
+	bubble("out again", t, func(t *testing.T) {
+		store, b := onShared(t, Config{})
+		running := b.busy(1)
+		store.set(func(ctx context.Context, _ line.Caller, s line.Step) error {
+			if _, joins := s.(line.Join); joins {
+				pass2(ctx, time.Second)
+			}
+			return nil
+		})
+		c := b.job(2)
+		pass(500 * time.Millisecond)
+		b.cancel(2)
+		pass(700 * time.Millisecond)
+		want(t, c.result(), ErrCancelled)
+		if s := b.snapshot(); len(s.Waiting) != 0 {
+			t.Errorf("in line: %+v", s.Waiting)
+		}
+		running.end(nil)
+		want(t, running.result())
 		b.close()
 	})
 }

@@ -94,20 +94,14 @@ func (q *Queue) keeper() {
 // renew renews the lease of this process and reports whether the store answered.
 func (q *Queue) renew() bool {
 	began := time.Now()
-	ctx, cancel := context.WithCancel(q.life)
-	defer cancel()
 	q.mu.Lock()
 	claims := make([]line.Grant, 0, len(q.holds))
 	for _, h := range q.holds {
 		claims = append(claims, h.Grant)
 	}
-	if len(claims) > 0 && began.Before(q.keep.trusted) {
-		ctx, cancel = context.WithDeadline(ctx, q.keep.trusted)
-		defer cancel()
-	}
 	by := line.Caller{Owner: q.owner, Epoch: q.keep.epoch}
 	q.mu.Unlock()
-	reply, err := q.store.apply(ctx, by, line.Renew{Holds: claims})
+	reply, err := q.store.apply(q.life, by, line.Renew{Holds: claims})
 	if err != nil {
 		q.mu.Lock()
 		defer q.mu.Unlock()

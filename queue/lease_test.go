@@ -17,8 +17,7 @@ var errDown = errors.New("connection refused")
 // the policy behind a mutex, reached over a line that a test can cut, slow down or
 // mute. It never delivers a message.
 type shared struct {
-	cfg   Config
-	began time.Time
+	cfg Config
 
 	mu    sync.Mutex // guards what follows
 	line  *line.Line

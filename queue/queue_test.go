@@ -127,6 +127,9 @@ func TestDoOutcomes(t *testing.T) {
 			if got := b.states(); got != c.after {
 				t.Errorf("slots are %s, want %s", got, c.after)
 			}
+			if n := len(b.queue.holds); n != 0 && c.after == "idle" {
+				t.Errorf("%d holds are kept", n)
+			}
 			b.abandon()
 		})
 	}
@@ -287,6 +290,21 @@ func TestDirtySlots(t *testing.T) {
 			t.Error("settled, but not handed on")
 		}
 		next.end(nil)
+		b.close()
+	})
+	bubble("a late cancel does not stop the mender", t, func(t *testing.T) {
+		b := memoryBundle(t, Config{})
+		c := b.busy(1)
+		c.clean = false
+		b.engine.settle = func(ctx context.Context, _ string) error { pass2(ctx, 5*time.Second); return ctx.Err() }
+		seat := b.queue.jobs[id(1)]
+		c.end(nil)
+		pass(time.Second)
+		b.queue.cancelHere(seat)
+		pass(5 * time.Second)
+		if got := b.states(); got != "idle" {
+			t.Errorf("slots are %s", got)
+		}
 		b.close()
 	})
 	bubble("a panic frees too", t, func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"oneslot/queue/line"
 	"os"
 	"os/exec"
 	"runtime"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"oneslot/queue/line"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -43,7 +44,7 @@ func (s *redisServer) launch(t testing.TB) {
 	s.stop = func() {}
 	t.Cleanup(func() { s.stop() })
 	for range 10 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func (s *redisServer) start(t testing.TB) bool {
 	}
 	_, port, _ := net.SplitHostPort(s.addr)
 	flags := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, s.flags...)
-	cmd := exec.Command(binary, flags...)
+	cmd := exec.CommandContext(context.Background(), binary, flags...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +294,7 @@ func victim() {
 // startVictim starts a process that holds the only slot, and waits until it does.
 func (s *redisServer) startVictim(t *testing.T, b *bundle) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
-	process := exec.Command(os.Args[0])
+	process := exec.CommandContext(context.Background(), os.Args[0])
 	process.Env = append(os.Environ(), victimEnv+"="+s.addr)
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
@@ -490,6 +491,23 @@ func TestParseRedis(t *testing.T) {
 			t.Errorf("%q: the password is in the error: %v", c.addresses, err)
 		case c.want != nil && (err != nil || !c.want(o)):
 			t.Errorf("%q: %+v, %v", c.addresses, o, err)
+		}
+	}
+}
+
+func TestExposed(t *testing.T) {
+	for addresses, want := range map[string]int{
+		"redis://127.0.0.1:1,redis://localhost,redis://[::1]:2": 0,
+		"redis://cache":                       1,
+		"redis://127.0.0.1,redis://10.0.0.7":  1,
+		"redis://:pw@cache,redis://:pw@other": 0,
+	} {
+		o, err := ParseRedis(addresses)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Exposed(o); len(got) != want {
+			t.Errorf("%s: %v", addresses, got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -153,4 +154,21 @@ func first(one *redis.Options, master string) *redis.UniversalOptions {
 	set(&all.WriteTimeout, 2*time.Second)
 	set(&all.MaxRetries, 1)
 	return all
+}
+
+// Exposed lists the servers that other machines can reach although o has no
+// password: all but loopback addresses. With them, anybody near may cancel jobs.
+func Exposed(o *redis.UniversalOptions) []string {
+	if o.Password != "" || o.CredentialsProvider != nil {
+		return nil
+	}
+	var open []string
+	for _, address := range o.Addrs {
+		host, _, err := net.SplitHostPort(address)
+		ip := net.ParseIP(host)
+		if err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			open = append(open, address)
+		}
+	}
+	return open
 }

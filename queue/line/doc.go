@@ -1,3 +1,24 @@
 // Package line is the policy of the queue: who waits, in which order, who holds
-// which engine slot, and by which number.
+// which engine slot, and by which number. It is pure: no I/O, no clock, no lock, no
+// goroutine; the time comes in with each step.
+//
+// A Line takes one Step at a time and answers with a Reply. The memory store of
+// package queue is a Line behind a mutex; the Redis store runs the same policy as
+// scripts, and a test holds them to this one: same steps, same replies.
+//
+// # Rules
+//
+//   - Order: the function before in order.go. Positions are exact, counted in
+//     O(log n) as every step is, but for Look, which lists all.
+//   - A slot is handed to a job only if it is clean. An unclean one is handed to
+//     the owner of whoever is next, to make its engine idle; the ticket stays.
+//   - Every hand-out has a number, the fence, higher than all before. Free and Mark
+//     count only by the number of the present hold.
+//   - An owner whose lease is over loses its tickets, and its slots become free and
+//     unclean, at the beginning of the next step of anybody.
+//   - Arrivals and fences follow the store's clock and never stand still, so a
+//     store that has lost its data still continues both.
+//   - An empty store that meets a survivor of an earlier one hands nothing out for
+//     the quiet time. A survivor's hold is restored if its number is later than any
+//     the store knows; its tickets come back under their old arrival.
 package line

@@ -198,22 +198,6 @@ func (l *Line) admit(key string) Verdict {
 	return Done
 }
 
-// sick is other than Done when every slot has been out of order for too long.
-func (l *Line) sick() Verdict {
-	verdict := AllDown
-	for _, s := range l.slots {
-		if !s.State.sick() || l.now-s.Since <= l.rules.PoisonGrace.Microseconds() {
-			return Done
-		}
-		if s.State == Poisoned {
-			verdict = AllPoisoned
-		}
-	}
-	return verdict
-}
-
-func (s State) sick() bool { return s == Poisoned || s == Down }
-
 func (l *Line) rejoin(r Rejoin) {
 	for _, t := range r.Tickets {
 		if l.waiting[t.ID] == nil && l.running(t.ID) == nil {

@@ -83,6 +83,22 @@ func (l *Line) restore(h Grant) bool {
 	return true
 }
 
+// sick is other than Done when every slot has been out of order for too long.
+func (l *Line) sick() Verdict {
+	verdict := AllDown
+	for _, s := range l.slots {
+		if !s.State.sick() || l.now-s.Since <= l.rules.PoisonGrace.Microseconds() {
+			return Done
+		}
+		if s.State == Poisoned {
+			verdict = AllPoisoned
+		}
+	}
+	return verdict
+}
+
+func (s State) sick() bool { return s == Poisoned || s == Down }
+
 // tell finds the owner of a job. The store passes the word on.
 func (l *Line) tell(t Tell) {
 	if l.waiting[t.ID] == nil && l.running(t.ID) == nil {

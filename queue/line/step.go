@@ -97,7 +97,10 @@ const (
 
 // String returns the state as GET /v1/queue shows it.
 func (s State) String() string {
-	return [...]string{"unknown", "idle", "busy", "aborting", "poisoned", "down"}[min(s, Down+1)%(Down+1)]
+	if s < Idle || s > Down {
+		return "unknown"
+	}
+	return [...]string{Idle: "idle", Busy: "busy", Aborting: "aborting", Poisoned: "poisoned", Down: "down"}[s]
 }
 
 // Grant is one hold: Owner has Slot until it frees it by Fence. It is for the
