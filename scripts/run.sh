@@ -30,7 +30,7 @@ greet() {
 				  curl -N $base/v1/chat/completions -H 'Content-Type: application/json' \\
 				    -d '{"model":"${name:-MODEL}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
 
-				The line: $base/   Stop: Ctrl-C
+				The line: $base/v1/queue   Stop: Ctrl-C
 
 			END
 			return
