@@ -1,24 +1,30 @@
 package configs
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/downstream"
+	"oneslot/reasoning"
 )
 
-// Config is every setting. The koanf tags are the keys of the file.
+// Config is every setting. The tags say, for the reader, Show and Schema:
+//
+//	koanf   the key in the file
+//	least   the smallest value
+//	oneof   the words that are allowed
+//	commas  a list that may also be one text, parted by commas
+//	secret  yes: the value is never shown; url: its user and password are not
 type Config struct {
 	// Listen is the address to answer on, host:port.
 	Listen string `koanf:"listen"`
+	// Hosts are further names under which a proxy without keys answers on loopback.
+	Hosts []string `koanf:"hosts" commas:"yes"`
 	// Data is the folder of the ledger.
 	Data string `koanf:"data"`
 	// Redis is the address of a shared line; several for Sentinel and Cluster.
 	// Empty keeps the line in this process.
-	Redis []string `koanf:"redis"`
+	Redis []string `koanf:"redis" commas:"yes" secret:"url"`
 	// RedisInsecure allows a Redis without a password away from this machine.
 	RedisInsecure bool `koanf:"redis_insecure"`
 	// InsecureNoAuth allows listening away from this machine without keys.
@@ -30,9 +36,9 @@ type Config struct {
 	// AcceptAnyModel serves unknown model names with the first engine's model.
 	AcceptAnyModel bool `koanf:"accept_any_model"`
 	// CORSOrigins are the browser origins that may call.
-	CORSOrigins []string `koanf:"cors_origins"`
+	CORSOrigins []string `koanf:"cors_origins" commas:"yes" secret:"url"`
 	// Formats are rows like those of formats.yaml.
-	Formats []map[string]any `koanf:"formats"`
+	Formats []reasoning.Format `koanf:"formats"`
 	// Keys are the API keys.
 	Keys []Key `koanf:"keys"`
 	// Queue is how the line is kept.
@@ -50,48 +56,48 @@ type Config struct {
 // Engine is one engine and how it is used.
 type Engine struct {
 	Name       string `koanf:"name"`
-	URL        string `koanf:"url"`
+	URL        string `koanf:"url" secret:"url"`
 	Model      string `koanf:"model"`
-	Dialect    string `koanf:"dialect"`
-	Slots      int    `koanf:"slots"`
+	Dialect    string `koanf:"dialect" oneof:"auto sglang vllm llamacpp openai"`
+	Slots      int    `koanf:"slots" least:"1"`
 	Format     string `koanf:"format"`
 	Tokenizer  string `koanf:"tokenizer"`
-	APIKey     string `koanf:"api_key"`
+	APIKey     string `koanf:"api_key" secret:"yes"`
 	SoleClient *bool  `koanf:"sole_client"`
 }
 
 // Key is one API key.
 type Key struct {
 	Name     string `koanf:"name"`
-	SHA256   string `koanf:"sha256"`
-	Class    string `koanf:"class"`
-	MaxClass string `koanf:"max_class"`
+	SHA256   string `koanf:"sha256" secret:"yes"`
+	Class    string `koanf:"class" oneof:"interactive default batch"`
+	MaxClass string `koanf:"max_class" oneof:"interactive default batch"`
 	Admin    bool   `koanf:"admin"`
 }
 
 // Queue is how the line is kept and how its clients are kept alive.
 type Queue struct {
-	MaxWaiting       int             `koanf:"max_waiting"`
-	MaxWaitingPerKey int             `koanf:"max_waiting_per_key"`
-	MaxWait          Duration        `koanf:"max_wait"`
+	MaxWaiting       int             `koanf:"max_waiting" least:"1"`
+	MaxWaitingPerKey int             `koanf:"max_waiting_per_key" least:"1"`
+	MaxWait          Duration        `koanf:"max_wait" least:"1ms"`
 	CommitAfter      Duration        `koanf:"commit_after"`
 	Heartbeat        Duration        `koanf:"heartbeat"`
-	HeartbeatMode    downstream.Beat `koanf:"heartbeat_mode"`
-	Lease            Duration        `koanf:"lease"`
-	OnDisconnect     string          `koanf:"on_disconnect"`
-	AbortBound       Duration        `koanf:"abort_bound"`
-	PoisonGrace      Duration        `koanf:"poison_grace"`
+	HeartbeatMode    downstream.Beat `koanf:"heartbeat_mode" oneof:"comment chunk off"`
+	Lease            Duration        `koanf:"lease" least:"1ms"`
+	OnDisconnect     string          `koanf:"on_disconnect" oneof:"abort drain"`
+	AbortBound       Duration        `koanf:"abort_bound" least:"1ms"`
+	PoisonGrace      Duration        `koanf:"poison_grace" least:"1ms"`
 }
 
 // Reasoning is how thinking is shown.
 type Reasoning struct {
-	Field openai.ReasoningField `koanf:"field"`
+	Field openai.ReasoningField `koanf:"field" oneof:"reasoning_content reasoning both content_tags hidden"`
 }
 
 // Usage is how long the ledger keeps its rows.
 type Usage struct {
 	Retention Duration `koanf:"retention"`
-	MaxRows   int      `koanf:"max_rows"`
+	MaxRows   int      `koanf:"max_rows" least:"0"`
 	Sources   bool     `koanf:"include_sources"`
 }
 
@@ -99,16 +105,16 @@ type Usage struct {
 type Limits struct {
 	Body          Size     `koanf:"body"`
 	Event         Size     `koanf:"event"`
-	WriteTimeout  Duration `koanf:"write_timeout"`
-	EngineHeaders Duration `koanf:"engine_headers"`
-	EngineIdle    Duration `koanf:"engine_idle"`
-	FirstToken    Duration `koanf:"first_token"`
+	WriteTimeout  Duration `koanf:"write_timeout" least:"1ms"`
+	EngineHeaders Duration `koanf:"engine_headers" least:"1ms"`
+	EngineIdle    Duration `koanf:"engine_idle" least:"1ms"`
+	FirstToken    Duration `koanf:"first_token" least:"1ms"`
 	Shutdown      Duration `koanf:"shutdown"`
 }
 
 // Telemetry is what the program says of itself.
 type Telemetry struct {
-	Log           string `koanf:"log"`
+	Log           string `koanf:"log" oneof:"debug info warn error"`
 	MetricsPublic bool   `koanf:"metrics_public"`
 }
 
@@ -132,51 +138,3 @@ func Default() Config {
 
 func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
 func hours(n int) Duration   { return Duration(time.Duration(n) * time.Hour) }
-
-// A Duration is a time.Duration that also reads days, as in 90d.
-type Duration time.Duration
-
-// UnmarshalText reads Go's durations and whole days.
-func (d *Duration) UnmarshalText(text []byte) error {
-	s := string(text)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n < 100_000 {
-			*d = hours(24 * n)
-			return nil
-		}
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no duration; write it as in 500ms, 10s, 2h or 90d", s)
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// MarshalText is the inverse of UnmarshalText.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// A Size is a number of bytes.
-type Size int64
-
-// UnmarshalText reads a number of bytes with an optional unit.
-func (z *Size) UnmarshalText(text []byte) error {
-	s, unit := string(text), int64(1)
-	for _, u := range []struct {
-		name string
-		n    int64
-	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}} {
-		if rest, ok := strings.CutSuffix(s, u.name); ok {
-			s, unit = strings.TrimSpace(rest), u.n
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 || n > (1<<40)/unit {
-		return fmt.Errorf("%q is no size; write it as in 1048576, 512KiB or 32MiB", text)
-	}
-	*z = Size(n * unit)
-	return nil
-}
-
-// MarshalText is the inverse of UnmarshalText.
-func (z Size) MarshalText() ([]byte, error) { return []byte(strconv.FormatInt(int64(z), 10)), nil }

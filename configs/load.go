@@ -3,12 +3,13 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/file"
@@ -24,193 +25,192 @@ type Sources struct {
 	File string
 	// Environ is as os.Environ returns it.
 	Environ []string
-	// Flags are the flags that were given, by key of the file; "engine" and
-	// "format" stand for the first engine's url and format.
+	// Flags are the flags that were given, by key of the file; "engine",
+	// "format", "model" and "tokenizer" stand for the first engine's.
 	Flags map[string]any
 }
 
-// envPrefix begins every variable that the program reads.
-const envPrefix = "ONESLOT_"
-
-// shortcuts are settings that have no key of their own in the file.
-var shortcuts = []string{"engine", "format", "model", "tokenizer"}
-
 // Load gathers the settings and checks them. The error wraps ErrConfig and
-// lists every fault.
+// lists every fault, one a line.
 func Load(src Sources) (Config, error) {
+	l := load(src)
+	return l.cfg, l.err()
+}
+
+// loaded is the settings and where each came from.
+type loaded struct {
+	cfg    Config
+	file   map[string]any    // as it was read
+	origin map[string]string // of keys that were set by a variable or a flag
+	faults []error
+}
+
+func (l *loaded) err() error {
+	if err := errors.Join(l.faults...); err != nil {
+		return fmt.Errorf("%w:\n%w", ErrConfig, err)
+	}
+	return nil
+}
+
+func load(src Sources) *loaded {
+	l := &loaded{cfg: Default(), origin: map[string]string{}}
 	k := koanf.New(".")
 	if src.File != "" {
 		if err := k.Load(file.Provider(src.File), yaml.Parser()); err != nil {
-			return Config{}, fileFault(src.File, err)
+			l.faults = append(l.faults, fileFault(src.File, err))
+			return l
 		}
 	}
-	env, err := environment(src.Environ)
-	faults := []error{err}
-	for _, layer := range []map[string]any{env, src.Flags} {
-		faults = append(faults, merge(k, layer))
+	l.file = k.Raw()
+	l.layer(k, l.environment(src.Environ))
+	flags := map[string]setting{}
+	for key, value := range src.Flags {
+		flags[key] = setting{value, "a flag"}
 	}
-	cfg := Default()
-	faults = append(faults, decode(k, &cfg))
-	cfg.complete()
-	faults = append(faults, cfg.validate())
-	if err := errors.Join(faults...); err != nil {
-		return cfg, fmt.Errorf("%w:\n%w", ErrConfig, err)
-	}
-	return cfg, nil
+	l.layer(k, flags)
+	r := reader{from: func(key string) string { return l.origin[key] }}
+	r.read(place{}, k.Raw(), reflect.ValueOf(&l.cfg).Elem())
+	l.faults = append(l.faults, r.faults...)
+	l.cfg.complete()
+	l.faults = append(l.faults, r.news(l.cfg.validate()))
+	return l
 }
+
+// atLine finds what YAML says of a place in the file.
+var atLine = regexp.MustCompile(`line \d+: (cannot unmarshal)?`)
 
 func fileFault(path string, err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: %s does not exist: give an existing file with --config, or leave it out", ErrConfig, path)
+	switch at := atLine.FindStringSubmatch(err.Error()); {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s does not exist: give an existing file with --config, or leave it out", path)
+	case at != nil && at[1] != "":
+		// Its text would repeat what stands there.
+		return fmt.Errorf("%s: the file must consist of keys and values, such as listen: 127.0.0.1:8080", path)
+	default:
+		return fmt.Errorf("%s cannot be read: %w", path, err)
 	}
-	return fmt.Errorf("%w: %s cannot be read: %w", ErrConfig, path, err)
 }
 
-// keys returns every key that has one value, such as queue.lease.
+// setting is a value and where it was set.
+type setting struct {
+	value any
+	where string
+}
+
+// shortcut returns the key that a setting without a key of its own stands for.
+func shortcut(name string) (field string, ok bool) {
+	switch name {
+	case "engine":
+		return "url", true
+	case "format", "model", "tokenizer":
+		return name, true
+	}
+	return "", false
+}
+
+// keys returns every key that has one value or a list of texts, such as
+// queue.lease, and the shortcuts.
 func keys() []string {
 	var out []string
 	var walk func(t reflect.Type, prefix string)
 	walk = func(t reflect.Type, prefix string) {
 		for i := range t.NumField() {
 			f := t.Field(i)
-			key := prefix + f.Tag.Get("koanf")
-			switch {
+			switch key := prefix + fieldKey(f); {
 			case f.Type.Kind() == reflect.Struct:
 				walk(f.Type, key+".")
-			case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() != reflect.String, f.Type.Kind() == reflect.Map:
+			case f.Type.Kind() == reflect.Slice && f.Tag.Get("commas") == "", f.Type.Kind() == reflect.Map:
 			default:
 				out = append(out, key)
 			}
 		}
 	}
 	walk(reflect.TypeFor[Config](), "")
-	return append(out, shortcuts...)
+	return append(out, "engine", "format", "model", "tokenizer")
 }
+
+// envPrefix begins every variable that the program reads.
+const envPrefix = "ONESLOT_"
+
+func variable(key string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// service are the variables that Kubernetes sets for a service named oneslot.
+var service = regexp.MustCompile(`^ONESLOT_(SERVICE_(HOST|PORT)|PORT$|PORT_\d+_(TCP|UDP|SCTP))`)
 
 // environment reads the variables that the program knows and refuses others
 // that look as if they were meant for it.
-func environment(environ []string) (map[string]any, error) {
+func (l *loaded) environment(environ []string) map[string]setting {
 	known := map[string]string{}
 	for _, key := range keys() {
-		known[envPrefix+strings.ToUpper(strings.ReplaceAll(key, ".", "_"))] = key
+		known[variable(key)] = key
 	}
-	out := map[string]any{}
-	var faults []error
+	out := map[string]setting{}
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, envPrefix) || name == envPrefix+"CONFIG" {
+		if !strings.HasPrefix(name, envPrefix) || name == envPrefix+"CONFIG" || service.MatchString(name) {
 			continue
 		}
 		key, ok := known[name]
-		if !ok {
-			faults = append(faults, fmt.Errorf("%s: no such setting; the variables are %s and a key in upper case with _ for dots, such as ONESLOT_QUEUE_MAX_WAIT", name, envPrefix+"ENGINE, "+envPrefix+"LISTEN, "+envPrefix+"REDIS"))
-			continue
+		switch {
+		case !ok:
+			l.faults = append(l.faults, noVariable(name, slices.Sorted(maps.Keys(known))))
+		case value != "":
+			out[key] = setting{value, name}
 		}
-		out[key] = value
-	}
-	return out, errors.Join(faults...)
-}
-
-// merge puts a layer on top. The shortcuts change the first engine.
-func merge(k *koanf.Koanf, layer map[string]any) error {
-	layer = cloneOf(layer)
-	engine := map[string]any{}
-	for _, name := range shortcuts {
-		if v, ok := layer[name]; ok {
-			delete(layer, name)
-			if name == "engine" {
-				name = "url"
-			}
-			engine[name] = v
-		}
-	}
-	if len(engine) > 0 {
-		list, _ := k.Get("engines").([]any)
-		list = slices.Clone(list)
-		if len(list) == 0 {
-			list = []any{map[string]any{}}
-		}
-		first, ok := list[0].(map[string]any)
-		if !ok {
-			return nil // decode will say what is wrong with it
-		}
-		first = cloneOf(first)
-		for name, v := range engine {
-			first[name] = v
-		}
-		list[0] = first
-		layer["engines"] = list
-	}
-	return k.Load(confmap.Provider(layer, "."), nil)
-}
-
-func cloneOf(m map[string]any) map[string]any {
-	out := make(map[string]any, len(m))
-	for key, v := range m {
-		out[key] = v
 	}
 	return out
 }
 
-// decode fills cfg and refuses keys that nobody knows.
-func decode(k *koanf.Koanf, cfg *Config) error {
-	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
-		Result: cfg, TagName: "koanf", ErrorUnused: true, WeaklyTypedInput: true,
-		DecodeHook: mapstructure.ComposeDecodeHookFunc(noLooseTypes, mapstructure.TextUnmarshallerHookFunc(), splitList),
-	})
-	if err != nil {
-		return err
+func noVariable(name string, known []string) error {
+	if near := nearest(name, known); near != "" {
+		return fmt.Errorf("%s: no such setting; did you mean %s?", name, near)
 	}
-	return faultsOf(decoder.Decode(k.Raw()))
+	return fmt.Errorf("%s: no such setting; a variable is a key in upper case with _ for dots, such as ONESLOT_QUEUE_MAX_WAIT", name)
 }
 
-// noLooseTypes keeps the weak typing, which reads the environment's texts, from
-// turning one kind of a file's values into another.
-func noLooseTypes(from, to reflect.Type, data any) (any, error) {
-	kind := from.Kind()
-	if to.Kind() == reflect.Bool && kind != reflect.Bool && kind != reflect.String && kind != reflect.Pointer {
-		return nil, fmt.Errorf("%v is neither true nor false", data)
-	}
-	if to.Kind() == reflect.String && (kind == reflect.Int || kind == reflect.Bool || kind == reflect.Float64) {
-		return fmt.Sprint(data), nil
-	}
-	return data, nil
-}
-
-// splitList reads a list from one text: commas part its items.
-func splitList(from, to reflect.Type, data any) (any, error) {
-	if from.Kind() != reflect.String || to != reflect.TypeFor[[]string]() {
-		return data, nil
-	}
-	var out []string
-	for item := range strings.SplitSeq(data.(string), ",") {
-		if item = strings.TrimSpace(item); item != "" {
-			out = append(out, item)
-		}
-	}
-	return out, nil
-}
-
-// faultsOf rewords mapstructure's findings, one a line.
-func faultsOf(err error) error {
-	if err == nil {
-		return nil
-	}
-	var faults []error
-	for line := range strings.Lines(err.Error()) {
-		line = strings.TrimLeft(strings.TrimSpace(line), "* ")
-		if line == "" || strings.HasPrefix(line, "decoding failed") {
+// layer puts settings on top. The shortcuts change the first engine.
+func (l *loaded) layer(k *koanf.Koanf, settings map[string]setting) {
+	values, engine := map[string]any{}, map[string]any{}
+	for key, s := range settings {
+		if field, ok := shortcut(key); ok {
+			engine[field] = s.value
+			l.origin["engines[0]."+field] = s.where
 			continue
 		}
-		where, found, ok := strings.Cut(line, " has invalid keys: ")
-		if ok {
-			where = strings.Trim(strings.TrimPrefix(where, "''"), "'")
-			for key := range strings.SplitSeq(found, ", ") {
-				faults = append(faults, fmt.Errorf("%s: no such key", strings.TrimPrefix(strings.ToLower(where)+"."+key, ".")))
-			}
-			continue
-		}
-		faults = append(faults, errors.New(line))
+		values[key] = s.value
+		l.origin[key] = s.where
 	}
-	return errors.Join(faults...)
+	if len(engine) > 0 {
+		if list, ok := withFirst(k.Get("engines"), engine); ok {
+			values["engines"] = list
+		}
+	}
+	// A map can always be loaded.
+	_ = k.Load(confmap.Provider(values, "."), nil)
+}
+
+// withFirst returns a list of engines whose first one has the given fields, false
+// if there is something else in its place, which the reader will tell of.
+func withFirst(engines any, fields map[string]any) ([]any, bool) {
+	list, ok := engines.([]any)
+	if !ok && engines != nil {
+		return nil, false
+	}
+	list = slices.Clone(list)
+	if len(list) == 0 {
+		list = []any{map[string]any{}}
+	}
+	first, ok := list[0].(map[string]any)
+	if !ok && list[0] != nil {
+		return nil, false
+	}
+	first = maps.Clone(first)
+	if first == nil {
+		first = map[string]any{}
+	}
+	maps.Copy(first, fields)
+	list[0] = first
+	return list, true
 }

@@ -1,7 +1,16 @@
 package configs
 
 import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"oneslot/api"
@@ -10,6 +19,9 @@ import (
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
 	"oneslot/queue"
+	"oneslot/reasoning"
+
+	"github.com/knadh/koanf/parsers/yaml"
 )
 
 // config is the engine's part.
@@ -54,9 +66,10 @@ func (c *Config) LedgerConfig() ledger.Config {
 // APIConfig returns the part of the edge. The keys have been checked by Load.
 func (c *Config) APIConfig() api.Config {
 	keys, _ := c.APIKeys()
+	host, _, _ := net.SplitHostPort(c.Listen)
 	return api.Config{
 		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
-		MetricsPublic: c.Telemetry.MetricsPublic || len(keys) == 0, Field: c.Reasoning.Field, Sources: c.Usage.Sources,
+		Loopback: loopback(host), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Field: c.Reasoning.Field, Sources: c.Usage.Sources,
 		Client: downstream.Config{
 			CommitAfter: time.Duration(c.Queue.CommitAfter), Heartbeat: time.Duration(c.Queue.Heartbeat), Beat: c.Queue.HeartbeatMode,
 			WriteTimeout: time.Duration(c.Limits.WriteTimeout),
@@ -71,4 +84,55 @@ func (e Engine) TokenizerPath() string {
 		return e.Tokenizer
 	}
 	return filepath.Join(e.Tokenizer, "tokenizer.json")
+}
+
+//go:embed formats.yaml
+var shipped []byte
+
+//go:embed oneslot.example.yaml
+var example []byte
+
+// Example returns the commented file that users copy.
+func Example() []byte { return bytes.Clone(example) }
+
+// defaultFormat is what an engine without a format gets.
+const defaultFormat = "ripple"
+
+// shippedFormats reads the built-in rows.
+func shippedFormats() ([]reasoning.Format, error) {
+	raw, err := yaml.Parser().Unmarshal(shipped)
+	if err != nil {
+		return nil, fmt.Errorf("the shipped formats: %w", err)
+	}
+	var file struct {
+		Formats []reasoning.Format `koanf:"formats"`
+	}
+	var r reader
+	r.read(place{}, raw, reflect.ValueOf(&file).Elem())
+	return file.Formats, errors.Join(r.faults...)
+}
+
+// FormatRows returns the formats by name: the shipped ones, then the user's.
+func (c *Config) FormatRows() (map[string]reasoning.Format, error) {
+	rows, err := shippedFormats()
+	faults := []error{err}
+	all, own := map[string]reasoning.Format{}, map[string]bool{}
+	for _, f := range rows {
+		faults = append(faults, f.Validate())
+		all[f.Name] = f
+	}
+	for i, f := range c.Formats {
+		if err := f.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("formats[%d]: %w", i, err))
+		}
+		if own[f.Name] {
+			faults = append(faults, fmt.Errorf("formats[%d].name: another row is named %q too", i, f.Name))
+		}
+		all[f.Name], own[f.Name] = f, true
+	}
+	return all, errors.Join(faults...)
+}
+
+func nameList(m map[string]reasoning.Format) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }

@@ -1,34 +1,17 @@
 package configs
 
 import (
-	"bytes"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"oneslot/api"
 	"oneslot/queue"
-	"oneslot/reasoning"
-
-	"github.com/knadh/koanf/parsers/yaml"
 )
-
-//go:embed formats.yaml
-var shipped []byte
-
-//go:embed oneslot.example.yaml
-var example []byte
-
-// Example returns the commented file that users copy.
-func Example() []byte { return bytes.Clone(example) }
-
-// defaultFormat is what an engine without a format gets.
-const defaultFormat = "ripple"
 
 // complete fills in what follows from the rest.
 func (c *Config) complete() {
@@ -40,49 +23,80 @@ func (c *Config) complete() {
 				e.Name = fmt.Sprintf("engine-%d", i+1)
 			}
 		}
+		if e.Dialect == "" {
+			e.Dialect = "auto"
+		}
 		if e.Format == "" {
 			e.Format = defaultFormat
 		}
 		if e.Slots == 0 {
 			e.Slots = 1
 		}
+		if e.SoleClient == nil {
+			yes := true
+			e.SoleClient = &yes
+		}
 	}
 }
 
-// validate returns every fault of a complete Config.
+// validate returns every fault of a complete Config, one a line.
 func (c *Config) validate() error {
-	faults := []error{c.validateListen(), c.validateRedis()}
+	_, keys := c.APIKeys()
+	faults := []error{c.validateEngines(), c.validateListen(), c.validateOrigins(), c.validateRedis(), c.validateModels(), keys}
+	if c.Data == "" {
+		faults = append(faults, errors.New("data: is empty; name a folder for the ledger"))
+	}
+	if err := c.QueueConfig([]string{"slot"}).Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+func (c *Config) validateEngines() error {
 	if len(c.Engines) == 0 {
-		faults = append(faults, errors.New("engines: none is named; give one with --engine http://HOST:PORT or in the file"))
+		return errors.New("engines: none is named; give one with --engine http://HOST:PORT or in the file")
 	}
 	formats, err := c.FormatRows()
-	faults = append(faults, err)
+	faults := []error{err}
 	names := map[string]bool{}
 	for i, e := range c.Engines {
-		at := fmt.Sprintf("engines[%d]", i)
-		if err := e.config(c).Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", at, err))
-		}
+		at := fmt.Sprintf("engines[%d].", i)
+		faults = append(faults, e.validate(c, at))
 		if names[e.Name] {
-			faults = append(faults, fmt.Errorf("%s.name: %q is taken by another engine", at, e.Name))
+			faults = append(faults, fmt.Errorf("%sname: %q is taken by another engine", at, e.Name))
 		}
 		names[e.Name] = true
 		if e.Slots != 1 {
-			faults = append(faults, fmt.Errorf("%s.slots: %d: an engine has one slot here; name the engine twice for two", at, e.Slots))
+			faults = append(faults, fmt.Errorf("%sslots: %d: an engine has one slot here; name the engine twice for two", at, e.Slots))
 		}
-		if _, ok := formats[e.Format]; !ok && err == nil {
-			faults = append(faults, fmt.Errorf("%s.format: no format is named %q; the formats are %s", at, e.Format, nameList(formats)))
+		if _, ok := formats[e.Format]; !ok {
+			faults = append(faults, fmt.Errorf("%sformat: no format is named %q; there are %s", at, e.Format, nameList(formats)))
 		}
 	}
-	_, err = c.APIKeys()
-	faults = append(faults, err, c.validateRest())
 	return errors.Join(faults...)
+}
+
+// validate has the engine's part check itself. Its words repeat the URL, which
+// they therefore get without its user and password.
+func (e Engine) validate(c *Config, at string) error {
+	cfg := e.config(c)
+	if _, err := url.Parse(e.URL); err != nil {
+		return fmt.Errorf("%surl: cannot be read; write it as http://HOST:PORT", at)
+	}
+	cfg.URL = hideUser(e.URL)
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("%s%w", at, err)
+	}
+	return nil
 }
 
 func (c *Config) validateListen() error {
 	host, port, err := net.SplitHostPort(c.Listen)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
 	switch {
-	case err != nil || port == "":
+	case err != nil:
 		return fmt.Errorf("listen: %q is no address; write host:port, such as 127.0.0.1:8080", c.Listen)
 	case len(c.Keys) == 0 && !c.InsecureNoAuth && !loopback(host):
 		return fmt.Errorf("listen: %s can be reached from other machines, and no keys are configured: add keys, or say --insecure-no-auth", c.Listen)
@@ -92,115 +106,87 @@ func (c *Config) validateListen() error {
 
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// validateRedis refuses a Redis that anybody on the network could change.
+// validateOrigins finds what could never match.
+func (c *Config) validateOrigins() error {
+	var faults []error
+	for i, origin := range c.CORSOrigins {
+		u, err := url.Parse(origin)
+		if origin != "*" && (err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host) {
+			faults = append(faults, fmt.Errorf("cors_origins[%d]: %q is no origin; write scheme://host or scheme://host:port, without a slash at the end, or *", i, hideUser(origin)))
+		}
+	}
+	for i, host := range c.Hosts {
+		if host == "" || strings.ContainsAny(host, ":/@* ") {
+			faults = append(faults, fmt.Errorf("hosts[%d]: %q is no name; write it without scheme and port, such as llm.example.com", i, hideUser(host)))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// validateRedis refuses a Redis that anybody on the network could change. The
+// password is the first address's, see queue.ParseRedis.
 func (c *Config) validateRedis() error {
-	var faults []error
-	for _, address := range c.Redis {
-		u, err := url.Parse(address)
-		if err != nil || !slices.Contains([]string{"redis", "rediss"}, u.Scheme) || u.Host == "" {
-			faults = append(faults, errors.New("redis: an address must be a URL that begins with redis:// or rediss://"))
-			continue
+	if len(c.Redis) == 0 {
+		return nil
+	}
+	if _, err := queue.ParseRedis(c.Redis...); err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	for i, address := range strings.Split(strings.Join(c.Redis, ","), ",") {
+		u, err := url.Parse(strings.TrimSpace(address))
+		if err != nil { // ParseRedis has taken it
+			return fmt.Errorf("redis: address %d cannot be read", i+1)
 		}
-		if _, password := u.User.Password(); !password && !loopback(u.Hostname()) && !c.RedisInsecure {
-			faults = append(faults, fmt.Errorf("redis: %s has no password and is not on this machine, so anybody there could take the slot: put a password into the URL, or say redis_insecure: true", u.Hostname()))
+		if password, _ := u.User.Password(); i == 0 && password != "" || c.RedisInsecure {
+			return nil
+		}
+		if host := u.Hostname(); host != "" && !loopback(host) {
+			return fmt.Errorf("redis: %s is not on this machine, and the (first) address has no password, so anybody there could take the slot: put the password into the URL, as in redis://:PASSWORD@%s, or say redis_insecure: true", host, u.Host)
 		}
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
-func (c *Config) validateRest() error {
+func (c *Config) validateModels() error {
 	var faults []error
-	if c.Queue.OnDisconnect != "abort" && c.Queue.OnDisconnect != "drain" {
-		faults = append(faults, fmt.Errorf("queue.on_disconnect: %q is neither abort nor drain", c.Queue.OnDisconnect))
-	}
-	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Telemetry.Log) {
-		faults = append(faults, fmt.Errorf("telemetry.log: %q is none of debug, info, warn, error", c.Telemetry.Log))
-	}
-	if c.Data == "" {
-		faults = append(faults, errors.New("data: is empty; name a folder for the ledger"))
-	}
-	if len(c.Engines) > 0 {
-		if err := c.QueueConfig([]string{"slot"}).Validate(); err != nil {
-			faults = append(faults, err)
-		}
-	}
 	for alias, name := range c.Models {
-		if !slices.ContainsFunc(c.Engines, func(e Engine) bool { return e.Model == name || e.Model == "" }) {
-			faults = append(faults, fmt.Errorf("models: %q stands for %q, which is no engine's model", alias, name))
+		served := slices.ContainsFunc(c.Engines, func(e Engine) bool { return e.Model == name || e.Model == "" })
+		if !served && len(c.Engines) > 0 {
+			faults = append(faults, fmt.Errorf("models.%s: %q is no engine's model", alias, name))
 		}
 	}
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }
 
-// FormatRows returns the formats by name: the shipped ones, then the user's.
-func (c *Config) FormatRows() (map[string]reasoning.Format, error) {
-	all := map[string]reasoning.Format{}
-	raw, err := yaml.Parser().Unmarshal(shipped)
-	if err != nil {
-		return nil, fmt.Errorf("the shipped formats: %w", err)
-	}
-	own := make([]any, len(c.Formats))
-	for i, row := range c.Formats {
-		own[i] = row
-	}
-	var faults []error
-	for _, list := range []any{raw["formats"], own} {
-		var rows []reasoning.Format
-		if err := strict(list, &rows); err != nil {
-			faults = append(faults, fmt.Errorf("formats: %w", err))
-			continue
-		}
-		for _, f := range rows {
-			if err := f.Validate(); err != nil {
-				faults = append(faults, fmt.Errorf("formats: %w", err))
-			}
-			all[f.Name] = f
-		}
-	}
-	return all, errors.Join(faults...)
-}
-
-// strict decodes by way of JSON, whose decoder refuses unknown fields.
-func strict(from, to any) error {
-	text, err := json.Marshal(from)
-	if err != nil {
-		return err
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	return dec.Decode(to)
-}
-
-func nameList(m map[string]reasoning.Format) string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
-// APIKeys returns the keys as the edge wants them.
+// APIKeys returns the keys as the edge wants them. Two keys may have one name:
+// they are one caller, who is changing his secret.
 func (c *Config) APIKeys() ([]api.Key, error) {
 	var out []api.Key
 	var faults []error
+	secrets := map[string]int{}
 	for i, k := range c.Keys {
+		at := fmt.Sprintf("keys[%d]", i)
 		key := api.Key{Name: k.Name, SHA256: k.SHA256, Admin: k.Admin, MaxClass: queue.Interactive}
-		var err error
-		if key.Class, err = queue.ParseClass(k.Class); err != nil {
-			faults = append(faults, fmt.Errorf("keys[%d].class: %w", i, err))
-		}
+		// The reader has let none but the known words through.
+		key.Class, _ = queue.ParseClass(k.Class)
 		if k.MaxClass != "" {
-			if key.MaxClass, err = queue.ParseClass(k.MaxClass); err != nil {
-				faults = append(faults, fmt.Errorf("keys[%d].max_class: %w", i, err))
-			}
+			key.MaxClass, _ = queue.ParseClass(k.MaxClass)
 		}
 		if err := key.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("keys[%d]: %w", i, err))
+			faults = append(faults, fmt.Errorf("%s: %w", at, err))
 		}
+		if rank := []string{"batch", "default", "interactive"}; k.MaxClass != "" && slices.Index(rank, k.Class) > slices.Index(rank, k.MaxClass) {
+			faults = append(faults, fmt.Errorf("%s.class: %s is above max_class: %s", at, k.Class, k.MaxClass))
+		}
+		hash := strings.ToLower(k.SHA256)
+		if other, taken := secrets[hash]; taken && hash != "" {
+			faults = append(faults, fmt.Errorf("%s.sha256: is that of keys[%d] too", at, other))
+		}
+		secrets[hash] = i
 		out = append(out, key)
 	}
 	return out, errors.Join(faults...)

@@ -67,6 +67,11 @@ func settingFlags(f *pflag.FlagSet) {
 
 // settings reads the configuration that a command's flags point at.
 func settings(c *cobra.Command, w *world) (configs.Config, error) {
+	return configs.Load(sources(c, w))
+}
+
+// sources says where a command's settings come from.
+func sources(c *cobra.Command, w *world) configs.Sources {
 	src := configs.Sources{Environ: w.environ, Flags: map[string]any{}}
 	for _, pair := range w.environ {
 		if file, ok := strings.CutPrefix(pair, "ONESLOT_CONFIG="); ok {
@@ -83,7 +88,7 @@ func settings(c *cobra.Command, w *world) (configs.Config, error) {
 			src.Flags[strings.ReplaceAll(f.Name, "-", "_")] = f.Value.String()
 		}
 	})
-	return configs.Load(src)
+	return src
 }
 
 func configCommand(w *world) *cobra.Command {
@@ -107,7 +112,24 @@ func configCommand(w *world) *cobra.Command {
 			return err
 		},
 	}
-	parent.AddCommand(check, example)
+	show := &cobra.Command{
+		Use: "show", Short: "Print the settings that hold, and where each was set", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := configs.Show(sources(c, w))
+			fmt.Fprint(c.OutOrStdout(), text)
+			return err
+		},
+	}
+	settingFlags(show.Flags())
+	schema := &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the file, for editors", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := configs.Schema()
+			fmt.Fprintln(c.OutOrStdout(), string(text))
+			return err
+		},
+	}
+	parent.AddCommand(check, show, schema, example)
 	return parent
 }
 

@@ -1,0 +1,261 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"oneslot/internal/openai"
+	"oneslot/proxy/downstream"
+)
+
+const engineLine = "engines: [{url: \"http://127.0.0.1:30000\"}]\n"
+
+// sources writes a file, unless it is empty, and adds variables and flags.
+func sources(t *testing.T, yaml string, environ []string, flags map[string]any) Sources {
+	t.Helper()
+	src := Sources{Environ: environ, Flags: flags}
+	if yaml != "" {
+		src.File = filepath.Join(t.TempDir(), "oneslot.yaml")
+		if err := os.WriteFile(src.File, []byte(yaml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return src
+}
+
+func mustLoad(t *testing.T, yaml string, environ []string, flags map[string]any) Config {
+	t.Helper()
+	cfg, err := Load(sources(t, yaml, environ, flags))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// faultsIn loads settings that must have faults and returns the lines.
+func faultsIn(t *testing.T, yaml string, environ []string, flags map[string]any) []string {
+	t.Helper()
+	_, err := Load(sources(t, yaml, environ, flags))
+	if !errors.Is(err, ErrConfig) {
+		t.Fatalf("loading gave %v, want faults of the class ErrConfig", err)
+	}
+	return strings.Split(err.Error(), "\n")[1:]
+}
+
+// TestPrecedence sets every key that can be set in three places, each place with
+// a value of its own: the file wins over the default, a variable over the file, a
+// flag over both.
+func TestPrecedence(t *testing.T) {
+	values := map[string][3]string{ // in the file, in a variable, by a flag
+		"listen": {"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, "hosts": {"[a, b]", "c,d", "e"}, "data": {"./a", "./b", "./c"},
+		"redis": {"[redis://127.0.0.1:1]", "redis://127.0.0.1:2,redis://127.0.0.1:3", "redis://127.0.0.1:4"}, "redis_insecure": {"true", "false", "true"},
+		"insecure_no_auth": {"true", "false", "true"}, "accept_any_model": {"true", "false", "true"}, "cors_origins": {"[https://a]", "https://b, https://c", "*"},
+		"queue.max_waiting": {"11", "12", "13"}, "queue.max_waiting_per_key": {"1", "2", "3"}, "queue.max_wait": {"1h", "3h", "4d"}, "queue.commit_after": {"1s", "2s", "0s"},
+		"queue.heartbeat": {"1s", "2s", "0"}, "queue.heartbeat_mode": {"chunk", "off", "comment"}, "queue.lease": {"16s", "17s", "18s"}, "queue.on_disconnect": {"drain", "abort", "drain"},
+		"queue.abort_bound": {"1s", "2s", "3s"}, "queue.poison_grace": {"1s", "2s", "3s"}, "reasoning.field": {"both", "hidden", "content_tags"}, "usage.retention": {"1d", "2d", "0s"},
+		"usage.max_rows": {"1", "2", "0"}, "usage.include_sources": {"true", "false", "true"}, "limits.body": {"1MiB", "2097152", "3KiB"}, "limits.event": {"1MiB", "2MiB", "1GiB"},
+		"limits.write_timeout": {"1s", "2s", "3s"}, "limits.engine_headers": {"1s", "2s", "3s"}, "limits.engine_idle": {"1s", "2s", "3s"}, "limits.first_token": {"1s", "2s", "3s"},
+		"limits.shutdown": {"1s", "2s", "0s"}, "telemetry.log": {"debug", "warn", "error"}, "telemetry.metrics_public": {"true", "false", "true"},
+		"engine": {"http://a:1", "http://b:2", "http://c:3"}, "format": {"plain", "qwen3", "granite"}, "model": {"a", "b", "c"}, "tokenizer": {"a.json", "b.json", "c.json"},
+	}
+	for _, key := range keys() {
+		v, ok := values[key]
+		if !ok {
+			t.Errorf("%s is not tested", key)
+			continue
+		}
+		yaml := inYAML(key, v[0])
+		environ := []string{"PATH=/bin", variable(key) + "=" + v[1]}
+		flags := map[string]any{key: v[2]}
+		byFile, byEnv, byFlag := mustLoad(t, yaml, nil, nil), mustLoad(t, yaml, environ, nil), mustLoad(t, yaml, environ, flags)
+		for i, cfg := range []Config{byFile, byEnv, byFlag} {
+			want := mustLoad(t, inYAML(key, listOf(key, v[i])), nil, nil)
+			if !reflect.DeepEqual(cfg, want) {
+				t.Errorf("%s from place %d: %+v\nwant %+v", key, i, cfg, want)
+			}
+		}
+		if reflect.DeepEqual(byFile, byEnv) || reflect.DeepEqual(byEnv, byFlag) {
+			t.Errorf("%s: two places give the same", key)
+		}
+		if noFile := mustLoad(t, engineOnly(key), environ, nil); reflect.DeepEqual(noFile, mustLoad(t, engineOnly(key), nil, nil)) && key != "redis_insecure" && key != "insecure_no_auth" &&
+			!slices.Contains([]string{"accept_any_model", "queue.on_disconnect", "usage.include_sources", "telemetry.metrics_public"}, key) {
+			t.Errorf("%s: the variable alone changes nothing", key)
+		}
+	}
+	if len(values) != len(keys()) {
+		t.Errorf("there are %d keys, %d are tested", len(keys()), len(values))
+	}
+}
+
+// engineOnly is the least file for a test of a key.
+func engineOnly(key string) string {
+	if key == "engine" {
+		return "listen: 127.0.0.1:8080\nengines: [{url: \"http://first:1\"}]\n"
+	}
+	return engineLine
+}
+
+// inYAML is a file that sets one key.
+func inYAML(key, value string) string {
+	if field, ok := shortcut(key); ok {
+		if field == "url" {
+			return "engines: [{url: \"" + value + "\"}, {name: second, url: \"http://other:1\"}]\n"
+		}
+		return "engines: [{url: \"http://127.0.0.1:30000\", " + field + ": " + value + "}, {name: second, url: \"http://other:1\"}]\n"
+	}
+	section, name, nested := strings.Cut(key, ".")
+	if nested {
+		return engineLine + section + ": {" + name + ": " + value + "}\n"
+	}
+	if value == "*" {
+		value = `"*"`
+	}
+	return engineLine + key + ": " + value + "\n"
+}
+
+// listOf writes a text that stands for a list as YAML does.
+func listOf(key, value string) string {
+	if slices.Contains([]string{"hosts", "redis", "cors_origins"}, key) && !strings.HasPrefix(value, "[") {
+		if value == "*" {
+			value = `"*"`
+		}
+		return "[" + value + "]"
+	}
+	return value
+}
+
+// TestValues looks at what the file's words become.
+func TestValues(t *testing.T) {
+	cfg := mustLoad(t, `
+listen: "[::1]:80"
+engines:
+  - {name: a, url: https://box.example/v1, model: m, dialect: vllm, slots: 1, format: plain, tokenizer: /x, api_key: k, sole_client: false}
+  - url: http://b
+models: {gpt-4.1: m, "with space": m, "4": m}
+keys: [{name: k, sha256: "`+strings.Repeat("aB", 32)+`", class: batch, max_class: default, admin: true}]
+queue: {max_wait: 1.5h, lease: 20s, heartbeat: 0, heartbeat_mode: off}
+usage: {retention: 30d}
+limits: {body: 1048576, event: 2 MiB}
+reasoning: {field: content_tags}
+`, nil, nil)
+	no, yes := false, true
+	want := Default()
+	want.Listen = "[::1]:80"
+	want.Engines = []Engine{
+		{Name: "a", URL: "https://box.example/v1", Model: "m", Dialect: "vllm", Slots: 1, Format: "plain", Tokenizer: "/x", APIKey: "k", SoleClient: &no},
+		{Name: "engine-2", URL: "http://b", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes},
+	}
+	want.Models = map[string]string{"gpt-4.1": "m", "with space": "m", "4": "m"}
+	want.Keys = []Key{{Name: "k", SHA256: strings.Repeat("aB", 32), Class: "batch", MaxClass: "default", Admin: true}}
+	want.Queue.MaxWait, want.Queue.Lease = Duration(90*time.Minute), seconds(20)
+	want.Queue.Heartbeat, want.Queue.HeartbeatMode = 0, downstream.BeatOff
+	want.Usage.Retention = hours(30 * 24)
+	want.Limits.Body, want.Limits.Event = 1<<20, 2<<20
+	want.Reasoning.Field = openai.FieldContentTags
+	if !reflect.DeepEqual(cfg, want) {
+		t.Errorf("got %+v\nwant %+v", cfg, want)
+	}
+}
+
+// TestLeastSettings: an engine's address is enough, by flag or by variable, and
+// nothing else differs from the defaults.
+func TestLeastSettings(t *testing.T) {
+	yes := true
+	want := Default()
+	want.Engines = []Engine{{Name: "engine", URL: "http://box:1", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes}}
+	for name, cfg := range map[string]Config{
+		"flag":           mustLoad(t, "", nil, map[string]any{"engine": "http://box:1"}),
+		"variable":       mustLoad(t, "", []string{"ONESLOT_ENGINE=http://box:1"}, nil),
+		"empty file":     mustLoad(t, "\n", nil, map[string]any{"engine": "http://box:1"}),
+		"empty sections": mustLoad(t, "queue:\nengines:\nmodels:\nkeys: []\nlisten:\n", nil, map[string]any{"engine": "http://box:1"}),
+		"empty variable": mustLoad(t, "", []string{"ONESLOT_ENGINE=http://box:1", "ONESLOT_LISTEN=", "ONESLOT_QUEUE_LEASE="}, nil),
+	} {
+		if !reflect.DeepEqual(cfg, want) {
+			t.Errorf("%s: got %+v\nwant %+v", name, cfg, want)
+		}
+	}
+}
+
+// TestShortcutsKeepTheRest: they change the first engine of the file and nothing
+// else of it.
+func TestShortcutsKeepTheRest(t *testing.T) {
+	file := "engines: [{name: a, url: \"http://a:1\", model: m, format: plain, api_key: k}, {name: b, url: \"http://b:1\", model: n}]\n"
+	cfg := mustLoad(t, file, []string{"ONESLOT_ENGINE=http://c:1"}, map[string]any{"model": "z"})
+	yes := true
+	want := []Engine{
+		{Name: "a", URL: "http://c:1", Model: "z", Dialect: "auto", Slots: 1, Format: "plain", APIKey: "k", SoleClient: &yes},
+		{Name: "b", URL: "http://b:1", Model: "n", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes},
+	}
+	if !reflect.DeepEqual(cfg.Engines, want) {
+		t.Errorf("got %+v\nwant %+v", cfg.Engines, want)
+	}
+}
+
+// TestServiceVariables: in Kubernetes, a service of the name oneslot gives every
+// pod beside it variables that are no settings.
+func TestServiceVariables(t *testing.T) {
+	mustLoad(t, engineLine, []string{
+		"ONESLOT_SERVICE_HOST=10.0.0.1", "ONESLOT_SERVICE_PORT=8080", "ONESLOT_SERVICE_PORT_HTTP=8080", "ONESLOT_PORT=tcp://10.0.0.1:8080",
+		"ONESLOT_PORT_8080_TCP=tcp://10.0.0.1:8080", "ONESLOT_PORT_8080_TCP_PROTO=tcp", "ONESLOT_PORT_8080_TCP_ADDR=10.0.0.1", "ONESLOT_CONFIG=x", "ONESLOTH=1",
+	}, nil)
+	for _, name := range []string{"ONESLOT_SERVICE", "ONESLOT_PORTS", "ONESLOT_LISTN", "ONESLOT_", "ONESLOT_ENGINES"} {
+		lines := faultsIn(t, engineLine, []string{name + "=1"}, nil)
+		if len(lines) != 1 || !strings.HasPrefix(lines[0], name+": no such setting; ") {
+			t.Errorf("%s: %q", name, lines)
+		}
+	}
+}
+
+// TestVariablesAreDistinct: two keys must not share a variable.
+func TestVariablesAreDistinct(t *testing.T) {
+	seen := map[string]string{}
+	for _, key := range keys() {
+		if other, taken := seen[variable(key)]; taken {
+			t.Errorf("%s and %s are both %s", key, other, variable(key))
+		}
+		seen[variable(key)] = key
+	}
+}
+
+func TestUnits(t *testing.T) {
+	durations := map[string]time.Duration{"0": 0, "0s": 0, "500ms": 500 * time.Millisecond, "10s": 10 * time.Second, "2h": 2 * time.Hour, "90d": 2160 * time.Hour, "1h30m": 90 * time.Minute, "1m5s": 65 * time.Second}
+	for text, want := range durations {
+		var d, again Duration
+		if err := d.UnmarshalText([]byte(text)); err != nil || time.Duration(d) != want {
+			t.Errorf("%s is %v: %v", text, time.Duration(d), err)
+		}
+		short, err := d.MarshalText()
+		if err != nil || again.UnmarshalText(short) != nil || again != d || len(short) > len(text)+1 {
+			t.Errorf("%s is written as %s: %v", text, short, err)
+		}
+	}
+	sizes := map[string]int64{"1": 1, "1000": 1000, "512KiB": 512 << 10, "32MiB": 32 << 20, "1 GiB": 1 << 30, "1024GiB": 1 << 40}
+	for text, want := range sizes {
+		var z, again Size
+		if err := z.UnmarshalText([]byte(text)); err != nil || int64(z) != want {
+			t.Errorf("%s is %d: %v", text, z, err)
+		}
+		if short, err := z.MarshalText(); err != nil || again.UnmarshalText(short) != nil || again != z {
+			t.Errorf("%s is written as %s: %v", text, short, err)
+		}
+	}
+	for _, bad := range []string{"", "soon", "15", "-1s", "-5d", "1.5d", "d", "1d2h", "99999999d", "1 s"} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(bad)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q is no duration; write it as", bad)) {
+			t.Errorf("the duration %q gives %v, %v", bad, time.Duration(d), err)
+		}
+	}
+	for _, bad := range []string{"", "0", "-1", "big", "1.5MiB", "32MB", "1025GiB", "9999999999999999999", "9223372036854775807GiB", "MiB"} {
+		var z Size
+		if err := z.UnmarshalText([]byte(bad)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q is no size; write it as", bad)) {
+			t.Errorf("the size %q gives %d, %v", bad, z, err)
+		}
+	}
+}
