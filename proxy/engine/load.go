@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// A Load is what an engine says of how much it has to do.
+type Load struct {
+	// Requests is how many run or wait inside the engine.
+	Requests int
+	// From is the path that told; empty when the engine has no way to tell.
+	From string
+}
+
+// Load asks how much the engine has to do. It only reads, and takes from
+// milliseconds to a second. The error wraps ErrUnreachable when nobody is there.
+func (e *Engine) Load(ctx context.Context) (Load, error) {
+	info, err := e.Info(ctx)
+	if err != nil {
+		return Load{}, err
+	}
+	for _, l := range info.Dialect.loads {
+		body, err := e.call(ctx, http.MethodGet, l.path, nil)
+		if err != nil && !refused(err) {
+			return Load{}, fmt.Errorf("engine %s: %w", e.label, err)
+		}
+		if n, ok := l.running(body); err == nil && ok {
+			return Load{Requests: n, From: l.path}, nil
+		}
+	}
+	return Load{}, nil
+}
