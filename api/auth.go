@@ -122,9 +122,9 @@ func urgency(c queue.Class) int {
 		return 2
 	case queue.Batch:
 		return 0
-	default:
-		return 1
+	case queue.Default:
 	}
+	return 1
 }
 
 // classOf is the class of a request: by header, else by service tier, else the

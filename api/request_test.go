@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -60,7 +61,7 @@ func (e *edge) raw(text string) net.Conn {
 	e.t.Helper()
 	conn, err := e.line.dial(e.t.Context(), "", "")
 	e.must(err)
-	e.t.Cleanup(func() { conn.Close() })
+	e.t.Cleanup(func() { _ = conn.Close() })
 	_, err = io.WriteString(conn, text)
 	e.must(err)
 	return conn
@@ -134,7 +135,7 @@ func TestSlowClients(t *testing.T) {
 					}
 				})
 				if c.status == 0 {
-					if _, err := io.ReadAll(conn); err != nil && err != io.ErrClosedPipe {
+					if _, err := io.ReadAll(conn); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 						t.Error(err)
 					}
 				} else if g := e.response(conn); g.status != c.status {
@@ -336,7 +337,7 @@ func TestLargeHeaders(t *testing.T) {
 			if g := e.response(conn); g.status != want {
 				t.Errorf("headers of %d bytes got %d, want %d", size, g.status, want)
 			}
-			conn.Close()
+			_ = conn.Close()
 		}
 	})
 }

@@ -33,7 +33,7 @@ func noRedis(t *testing.T, cfg queue.Config) (queue.Store, error) {
 	options.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
 	client := redis.NewUniversalClient(options)
 	t.Cleanup(func() {
-		client.Close()
+		_ = client.Close()
 		<-time.After(2 * time.Second) // its pool looks once a second whether it is closed
 	})
 	return queue.NewRedis(client, cfg)
@@ -137,11 +137,11 @@ func (o outcome) play(t *testing.T, e *edge) {
 	gone, goes := context.WithCancel(t.Context())
 	defer goes()
 	reply := e.behind(gone, o.call)
-	switch {
-	case o.in == "run":
+	switch o.in {
+	case "run":
 		e.until(running)
 		<-time.After(5 * time.Second)
-	case o.in == "line":
+	case "line":
 		<-time.After(700 * time.Millisecond)
 	}
 	synctest.Wait()
@@ -158,7 +158,7 @@ func (o outcome) play(t *testing.T, e *edge) {
 	if got.Outcome != o.want.Outcome || got.Status != o.want.Status || got.Reason != o.want.Reason || got.Engine != o.want.Engine {
 		t.Errorf("the row is %s %d %q on %q, want %s %d %q on %q", got.Outcome, got.Status, got.Reason, got.Engine, o.want.Outcome, o.want.Status, o.want.Reason, o.want.Engine)
 	}
-	if c := got.Tokens.Completion; c.Source != o.source && !(c.Source == "" && o.source == usage.Unknown) {
+	if c := got.Tokens.Completion; c.Source != o.source && (c.Source != "" || o.source != usage.Unknown) {
 		t.Errorf("the completion tokens are %+v, want source %s", c, o.source)
 	}
 	if o.want.Engine != "" && o.name != "engine refuses" && got.Slot <= 0 && e.engine.Stats().Arrivals > 0 {
@@ -227,7 +227,7 @@ func TestCrashes(t *testing.T) {
 func TestNothingIsRepeated(t *testing.T) {
 	const canary = "CANARY"
 	echoing := func(status int) script.Script {
-		body := fmt.Sprintf(`{"object":"error","message":"cannot take \"CANARY-prompt\"","code":"CANARY","type":"CANARY","param":"CANARY"}`)
+		body := `{"object":"error","message":"cannot take \"CANARY-prompt\"","code":"CANARY","type":"CANARY","param":"CANARY"}`
 		return script.Script{{Kind: script.KindStatus, Status: status}, script.Write(body)}
 	}
 	say := script.Script{script.Thinking("CANARY-thought "), script.Answer("CANARY-answer"), script.Finish("stop"), script.Done()}
@@ -249,7 +249,10 @@ func TestNothingIsRepeated(t *testing.T) {
 		for _, c := range []call{
 			prompt("", bearer("sk-CANARY-wrong")), prompt("", map[string]string{"api-key": "sk-CANARY-wrong"}), prompt("", nil),
 			prompt(`,"n":"CANARY"`, key), prompt(`,"stop":[7,"CANARY"]`, key), prompt("CANARY", key), prompt(`,"service_tier":"CANARY"`, key),
-			{path: "/v1/models?key=sk-CANARY-query"}, {path: "/v1/CANARY"}, {path: "/v1/models/CANARY", header: key}, {path: "/v1/queue/CANARY", header: key},
+			{path: "/v1/models?key=sk-CANARY-query"},
+			{path: "/v1/CANARY"},
+			{path: "/v1/models/CANARY", header: key},
+			{path: "/v1/queue/CANARY", header: key},
 		} {
 			e.do(c)
 		}

@@ -3,7 +3,6 @@ package configs
 import (
 	"time"
 
-	"oneslot/internal/openai"
 	"oneslot/proxy/downstream"
 	"oneslot/reasoning"
 )
@@ -91,7 +90,7 @@ type Queue struct {
 
 // Reasoning is how thinking is shown.
 type Reasoning struct {
-	Field openai.ReasoningField `koanf:"field" oneof:"reasoning_content reasoning both content_tags hidden"`
+	Field string `koanf:"field" oneof:"reasoning_content reasoning both content_tags hidden"`
 }
 
 // Usage is how long the ledger keeps its rows.
@@ -127,7 +126,8 @@ func Default() Config {
 			MaxWaiting: 64, MaxWaitingPerKey: 16, MaxWait: hours(2), CommitAfter: Duration(500 * time.Millisecond), Heartbeat: seconds(10),
 			Lease: seconds(15), OnDisconnect: "abort", AbortBound: seconds(15), PoisonGrace: seconds(60),
 		},
-		Usage: Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},
+		Reasoning: Reasoning{Field: "reasoning_content"},
+		Usage:     Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},
 		Limits: Limits{
 			Body: 32 << 20, Event: 16 << 20, WriteTimeout: seconds(30), EngineHeaders: seconds(15 * 60), EngineIdle: seconds(15 * 60),
 			FirstToken: seconds(30 * 60), Shutdown: seconds(5 * 60),

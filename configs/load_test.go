@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"oneslot/internal/openai"
 	"oneslot/proxy/downstream"
 )
 
@@ -49,11 +48,10 @@ func faultsIn(t *testing.T, yaml string, environ []string, flags map[string]any)
 	return strings.Split(err.Error(), "\n")[1:]
 }
 
-// TestPrecedence sets every key that can be set in three places, each place with
-// a value of its own: the file wins over the default, a variable over the file, a
-// flag over both.
-func TestPrecedence(t *testing.T) {
-	values := map[string][3]string{ // in the file, in a variable, by a flag
+// threeValues has, for each key, what the tests put into the file, a variable and
+// a flag.
+func threeValues() map[string][3]string {
+	return map[string][3]string{
 		"listen": {"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, "hosts": {"[a, b]", "c,d", "e"}, "data": {"./a", "./b", "./c"},
 		"redis": {"[redis://127.0.0.1:1]", "redis://127.0.0.1:2,redis://127.0.0.1:3", "redis://127.0.0.1:4"}, "redis_insecure": {"true", "false", "true"},
 		"insecure_no_auth": {"true", "false", "true"}, "accept_any_model": {"true", "false", "true"}, "cors_origins": {"[https://a]", "https://b, https://c", "*"},
@@ -65,6 +63,13 @@ func TestPrecedence(t *testing.T) {
 		"limits.shutdown": {"1s", "2s", "0s"}, "telemetry.log": {"debug", "warn", "error"}, "telemetry.metrics_public": {"true", "false", "true"},
 		"engine": {"http://a:1", "http://b:2", "http://c:3"}, "format": {"plain", "qwen3", "granite"}, "model": {"a", "b", "c"}, "tokenizer": {"a.json", "b.json", "c.json"},
 	}
+}
+
+// TestPrecedence sets every key that can be set in three places, each place with
+// a value of its own: the file wins over the default, a variable over the file, a
+// flag over both.
+func TestPrecedence(t *testing.T) {
+	values := threeValues()
 	for _, key := range keys() {
 		v, ok := values[key]
 		if !ok {
@@ -158,7 +163,7 @@ reasoning: {field: content_tags}
 	want.Queue.Heartbeat, want.Queue.HeartbeatMode = 0, downstream.BeatOff
 	want.Usage.Retention = hours(30 * 24)
 	want.Limits.Body, want.Limits.Event = 1<<20, 2<<20
-	want.Reasoning.Field = openai.FieldContentTags
+	want.Reasoning.Field = "content_tags"
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v\nwant %+v", cfg, want)
 	}

@@ -63,18 +63,21 @@ func (c *Config) LedgerConfig() ledger.Config {
 	return ledger.Config{Dir: c.Data, Retention: time.Duration(c.Usage.Retention), MaxRows: c.Usage.MaxRows}
 }
 
-// APIConfig returns the part of the edge. The keys have been checked by Load.
+// APIConfig returns the part of the edge, of settings that Load has checked.
 func (c *Config) APIConfig() api.Config {
 	keys, _ := c.APIKeys()
 	host, _, _ := net.SplitHostPort(c.Listen)
-	return api.Config{
+	out := api.Config{
 		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
-		Loopback: loopback(host), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Field: c.Reasoning.Field, Sources: c.Usage.Sources,
+		Loopback: loopback(host), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Sources: c.Usage.Sources,
 		Client: downstream.Config{
 			CommitAfter: time.Duration(c.Queue.CommitAfter), Heartbeat: time.Duration(c.Queue.Heartbeat), Beat: c.Queue.HeartbeatMode,
 			WriteTimeout: time.Duration(c.Limits.WriteTimeout),
 		},
 	}
+	// The reader has let none but the known words through.
+	_ = out.Field.UnmarshalText([]byte(c.Reasoning.Field))
+	return out
 }
 
 // TokenizerPath returns where an engine's tokenizer.json is; empty means that

@@ -32,8 +32,7 @@ func Schema() ([]byte, error) {
 // comments gathers what the example says of each key; items of a list share the
 // key of the list.
 func comments(n *yaml.Node, prefix string, out map[string]string) {
-	switch n.Kind {
-	case yaml.MappingNode:
+	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			name, value := n.Content[i], n.Content[i+1]
 			key := strings.TrimPrefix(prefix+"."+name.Value, ".")
@@ -42,7 +41,8 @@ func comments(n *yaml.Node, prefix string, out map[string]string) {
 			}
 			comments(value, key, out)
 		}
-	case yaml.SequenceNode:
+	}
+	if n.Kind == yaml.SequenceNode {
 		for _, item := range n.Content {
 			comments(item, prefix, out)
 		}
@@ -149,11 +149,12 @@ func words(out map[string]any, tag reflect.StructTag) map[string]any {
 func withDefault(out map[string]any, v reflect.Value) map[string]any {
 	own, marked := v.Interface().(encoding.TextMarshaler)
 	switch {
-	case marked && !(v.Type() == reflect.TypeFor[Size]() && v.IsZero()):
+	case marked && v.Type() == reflect.TypeFor[Size]() && v.IsZero():
+	case marked:
 		if text, err := own.MarshalText(); err == nil && len(text) > 0 {
 			out["default"] = string(text)
 		}
-	case !marked && !v.IsZero():
+	case !v.IsZero():
 		out["default"] = v.Interface()
 	}
 	return out

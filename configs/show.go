@@ -20,7 +20,7 @@ func Show(src Sources) (string, error) {
 	l := load(src)
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	s := shower{loaded: l, put: func(key, value, from string) { fmt.Fprintf(w, "%s\t%s\t%s\n", key, value, from) }}
+	s := shower{loaded: l, put: func(key, value, from string) { _, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", key, value, from) }}
 	s.show(place{}, reflect.ValueOf(l.cfg), l.file)
 	_ = w.Flush() // a Builder takes everything
 	return b.String(), l.err()

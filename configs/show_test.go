@@ -253,12 +253,12 @@ func checkNode(t *testing.T, key string, n node) {
 	section, name, _ := strings.Cut(key, ".")
 	for _, value := range values {
 		text := inYAML(key, value)
-		switch {
-		case section == "engines":
+		switch section {
+		case "engines":
 			text = "engines: [{url: \"http://a\", " + name + ": " + value + "}]\n"
-		case section == "keys":
+		case "keys":
 			text = engineLine + "keys: [{name: a, sha256: \"" + strings.Repeat("0", 64) + "\", " + name + ": " + value + "}]\n"
-		case section == "formats":
+		case "formats":
 			row, _ := json.Marshal(with(map[string]any{"name": "a", "open": []string{"x"}, "close": []string{"y"}, "starts_in": "auto"}, name, value))
 			text = engineLine + "formats: [" + string(row) + "]\n"
 		}

@@ -116,8 +116,8 @@ func configCommand(w *world) *cobra.Command {
 		Use: "show", Short: "Print the settings that hold, and where each was set", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := configs.Show(sources(c, w))
-			fmt.Fprint(c.OutOrStdout(), text)
-			return err
+			_, failed := fmt.Fprint(c.OutOrStdout(), text)
+			return errors.Join(err, failed)
 		},
 	}
 	settingFlags(show.Flags())
@@ -125,7 +125,10 @@ func configCommand(w *world) *cobra.Command {
 		Use: "schema", Short: "Print the JSON Schema of the file, for editors", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := configs.Schema()
-			fmt.Fprintln(c.OutOrStdout(), string(text))
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), string(text))
 			return err
 		},
 	}
