@@ -60,15 +60,18 @@ func diverge(store *redisStore, cfg Config, seed int) string {
 	store.clock = func() int64 { return s.now.UnixMicro() }
 	policy := line.New(cfg.rules(cfg.Lease))
 	for i := range 80 {
-		s.advance()
-		if s.IntN(s.luck) == 0 { // Redis loses its data
-			if err := wipe(store); err != nil {
-				return err.Error()
-			}
-			policy = line.New(cfg.rules(cfg.Lease))
-		}
 		s.by = []string{"x-1", "y-2", "z-3"}[s.IntN(3)]
-		step := s.step()
+		step := s.opening(i)
+		if step == nil {
+			s.advance()
+			if s.IntN(s.luck) == 0 { // Redis loses its data
+				if err := wipe(store); err != nil {
+					return err.Error()
+				}
+				policy = line.New(cfg.rules(cfg.Lease))
+			}
+			step = s.step()
+		}
 		by := line.Caller{Owner: s.by, Epoch: s.epoch[s.by]}
 		want := policy.Apply(s.now, by, step)
 		got, err := store.apply(context.Background(), by, step)
@@ -174,6 +177,31 @@ func (s *schedule) grant() line.Grant {
 	return g
 }
 
+// opening is how some schedules begin: in the quiet time of an empty store a slot is
+// taken back and freed, so that it is clean and idle while somebody waits.
+func (s *schedule) opening(i int) line.Step {
+	if s.luck > 20 || i > 3 {
+		return nil
+	}
+	s.by = "x-1"
+	s.epoch[s.by] = 1
+	hold := line.Grant{Slot: "a", Fence: s.now.UnixMicro(), State: line.Busy, ID: id(99)}
+	switch i {
+	case 0:
+		s.made++
+		s.tickets = append(s.tickets, line.Ticket{ID: id(0)})
+		return line.Join{ID: id(0)}
+	case 1:
+		return line.Renew{Holds: []line.Grant{hold}}
+	case 2:
+		return line.Free{Slot: hold.Slot, Fence: hold.Fence, Clean: true}
+	}
+	s.now = s.now.Add(s.cfg.rules(s.cfg.Lease).Quiet)
+	s.made++
+	s.tickets = append(s.tickets, line.Ticket{ID: id(1)})
+	return line.Join{ID: id(1)}
+}
+
 func (s *schedule) step() line.Step {
 	switch s.IntN(24) {
 	case 0, 1, 2, 3, 4, 5, 6:
@@ -191,7 +219,11 @@ func (s *schedule) step() line.Step {
 		if s.ill && s.IntN(4) > 0 {
 			return line.Mark{Slot: g.Slot, Fence: g.Fence, State: line.Poisoned + line.State(s.IntN(2))}
 		}
-		return line.Free{Slot: g.Slot, Fence: g.Fence, Clean: s.IntN(4) > 0}
+		f := line.Free{Slot: g.Slot, Fence: g.Fence, Clean: s.IntN(4) > 0}
+		if s.IntN(4) == 0 {
+			f.Gone = s.ids()
+		}
+		return f
 	case 14, 15:
 		g := s.grant()
 		return line.Mark{Slot: g.Slot, Fence: g.Fence, State: line.Aborting + line.State(s.IntN(3))}

@@ -79,10 +79,10 @@ func TestStaleMessages(t *testing.T) {
 		_, b := onShared(t, Config{})
 		b.busy(1).end(nil)
 		pass(time.Second)
-		settled := b.engine.settled
+		settled := b.engine.settlements()
 		b.queue.hear(Note{Kind: Granted, Grant: line.Grant{Slot: "spark", Fence: 1 << 60, Owner: b.queue.owner, State: line.Aborting}})
 		pass(time.Second)
-		if b.engine.settled != settled {
+		if b.engine.settlements() != settled {
 			t.Error("an engine was aborted on hearsay")
 		}
 		b.close()
@@ -274,10 +274,10 @@ func TestShortOfTheLease(t *testing.T) {
 		want(t, running.result(), ErrSlotLost) // at 18 s
 		pass(500 * time.Millisecond)
 		store.set(nil)
-		settled := b.engine.settled
+		settled := b.engine.settlements()
 		pass(time.Second) // the lease would have ended at 20 s
-		if !next.running() || b.engine.settled != settled+1 {
-			t.Errorf("runs %v, settled %d times", next.running(), b.engine.settled-settled)
+		if !next.running() || b.engine.settlements() != settled+1 {
+			t.Errorf("runs %v, settled %d times", next.running(), b.engine.settlements()-settled)
 		}
 		next.end(nil)
 		want(t, next.result())

@@ -152,12 +152,14 @@ func (q *Queue) giveBack(h *hold, clean bool) {
 func (q *Queue) free(h *hold) []line.Grant {
 	q.mu.Lock()
 	h.ended, h.asking = true, true
+	gone := q.takeGone() // else the slot may go to one who has left, and come back
 	q.mu.Unlock()
-	reply, err := q.call(line.Free{Slot: h.Slot, Fence: h.Fence, Clean: true})
+	reply, err := q.call(line.Free{Slot: h.Slot, Fence: h.Fence, Clean: true, Gone: gone})
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	h.asking = false
 	if err != nil {
+		q.gone = append(gone, q.gone...)
 		return nil
 	}
 	if q.holds[h.Slot] == h {

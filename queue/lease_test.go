@@ -380,14 +380,14 @@ func TestTwoProcesses(t *testing.T) {
 		second := b.job(3)
 		synctest.Wait()
 		a.queue.end() // kill -9: nothing is renewed, nothing is given back
-		settled := e.settled
+		settled := e.settlements()
 		pass(14 * time.Second)
 		if second.running() {
 			t.Error("the slot of a living lease was handed out")
 		}
 		pass(2 * time.Second)
-		if !second.running() || e.settled != settled+1 {
-			t.Errorf("runs %v after lease + 1 s, settled %d times", second.running(), e.settled-settled)
+		if !second.running() || e.settlements() != settled+1 {
+			t.Errorf("runs %v after lease + 1 s, settled %d times", second.running(), e.settlements()-settled)
 		}
 		if s := b.snapshot(); len(s.Waiting) != 0 {
 			t.Errorf("the dead wait: %+v", s.Waiting)

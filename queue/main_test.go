@@ -73,6 +73,13 @@ func (e *engine) end(slot, job string) {
 	}
 }
 
+// settlements is how often an engine was made idle.
+func (e *engine) settlements() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.settled
+}
+
 func (e *engine) order() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -318,8 +318,8 @@ func TestDirtySlots(t *testing.T) {
 			_ = b.queue.Do(t.Context(), Job{ID: id(1)}, func(context.Context, *Hold) error { panic("boom") })
 		}()
 		next := b.busy(2)
-		if b.engine.settled != 2 { // at the start and after the panic
-			t.Errorf("handed on after %d settlements", b.engine.settled)
+		if b.engine.settlements() != 2 { // at the start and after the panic
+			t.Errorf("handed on after %d settlements", b.engine.settlements())
 		}
 		next.end(nil)
 		b.close()

@@ -338,7 +338,7 @@ func TestRedisDeadProcess(t *testing.T) {
 			if after := time.UnixMicro(next.hold.Fence).Sub(dead); after > brisk().Lease+time.Second {
 				t.Errorf("free %v after the signal", after)
 			}
-			if e.settled == 0 {
+			if e.settlements() == 0 {
 				t.Error("the ghost of the dead was not settled")
 			}
 			if s := b.snapshot(); len(s.Waiting) != 0 {

@@ -100,7 +100,7 @@ func encode(s line.Step) (script string, args []any) {
 	case line.Pause:
 		return "line_pause", []any{s.On}
 	case line.Free:
-		return "slot_free", []any{s.Slot, s.Fence, s.Clean}
+		return "slot_free", append([]any{s.Slot, s.Fence, s.Clean}, list(s.Gone)...)
 	case line.Mark:
 		return "slot_mark", []any{s.Slot, s.Fence, uint8(s.State)}
 	case line.Renew:

@@ -166,11 +166,18 @@ func (q *Queue) flush() {
 			q.mu.Unlock()
 			return
 		}
-		n := min(len(q.gone), batch)
-		sent, q.gone = q.gone[:n:n], q.gone[n:]
+		sent = q.takeGone()
 		q.mu.Unlock()
 		_, err = q.apply(line.Leave{IDs: sent})
 	}
+}
+
+// takeGone takes over the sending of those who left. Call it under mu.
+func (q *Queue) takeGone() []string {
+	n := min(len(q.gone), batch)
+	taken := q.gone[:n:n]
+	q.gone = q.gone[n:]
+	return taken
 }
 
 // countLocked compares the store's count of our tickets with ours. They differ

@@ -34,6 +34,7 @@ func (l *Line) running(id string) *Berth {
 }
 
 func (l *Line) free(f Free) {
+	l.leave(f.Gone)
 	if s := l.held(f.Slot, f.Fence); s != nil {
 		l.release(s, f.Clean)
 	} else {

@@ -30,10 +30,12 @@ type (
 	Leave struct{ IDs []string }
 	// Free gives a slot back: Clean if its engine has been seen idle since the
 	// slot was last used. Stale if the caller does not hold it by this fence.
+	// Gone are tickets that leave before it is handed on.
 	Free struct {
 		Slot  string
 		Fence int64
 		Clean bool
+		Gone  []string
 	}
 	// Mark says what the holder of a slot is doing to its engine: Aborting,
 	// Poisoned or Down. Stale as with Free.

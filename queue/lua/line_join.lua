@@ -8,16 +8,16 @@ local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
 
 -- present answers a join whose job is there already.
 local function present()
-  local s = running(id)
-  local t = not s and books.waiting > 0 and lookup(id)
-  if s and s.owner == me then
-    add(grants, s)
-  elseif t and t.owner == me then
+  local t = books.waiting > 0 and lookup(id)
+  local s = not t and running(id)
+  if t and t.owner == me then
     arrival = t.arrival
-  elseif s or t then
+  elseif s and s.owner == me then
+    add(grants, s)
+  elseif t or s then
     verdict = DUPLICATE
   end
-  return s or t
+  return t or s
 end
 
 -- admit says whether there is room for one more.

@@ -3,8 +3,10 @@
 -- ARGV[11] slot
 -- ARGV[12] fence by which the caller holds it
 -- ARGV[13] 1 if its engine has been seen idle since its last use, else 0
+-- ARGV[14] and what follows: ids of tickets that leave before it is handed on
 -- returns  DONE, or STALE if the caller does not hold it by this fence
 local s = held(ARGV[own], tonumber(ARGV[own + 1]))
 if s then release(s, tonumber(ARGV[own + 2])) else verdict = STALE end
+withdraw({unpack(ARGV, own + 3)})
 settle()
 return reply()
