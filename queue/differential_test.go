@@ -18,7 +18,7 @@ import (
 // ONESLOT_SCHEDULES sets how many schedules are run.
 func TestTwoStores(t *testing.T) {
 	t.Parallel()
-	n := 150
+	n := 100
 	if text := os.Getenv("ONESLOT_SCHEDULES"); text != "" {
 		n, _ = strconv.Atoi(text)
 	}
