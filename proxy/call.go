@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"oneslot/internal/openai"
+	"oneslot/proxy/budget"
 	"oneslot/reasoning"
 	"oneslot/usage"
 )
@@ -22,6 +23,8 @@ type Call struct {
 	Created time.Time
 	// Field is where thinking goes.
 	Field openai.ReasoningField
+	// Budget is how long the model may think.
+	Budget budget.Ask
 	// Sources is whether the usage object names where its figures come from.
 	Sources bool
 	// Slot names the engine; Idle is called once it has proved that it is done
@@ -47,6 +50,11 @@ type Report struct {
 	// Prefill, Thinking and Answer are how long the run spent until its first
 	// token, in thinking and in the answer.
 	Prefill, Thinking, Answer time.Duration
+	// Budget says what became of a thinking budget: "" if there was none,
+	// "native" if the engine kept it, "kept" if it was not used up, "cut" if
+	// thinking was closed at it, "off" if thinking was closed from the start,
+	// "unsupported" if nothing could be done.
+	Budget string
 }
 
 // notRun is the report of a request that no engine has worked on.

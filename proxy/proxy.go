@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"oneslot/proxy/downstream"
@@ -61,6 +62,8 @@ type target struct {
 	engine  *engine.Engine
 	format  reasoning.Format
 	counter usage.Counter
+	// stuck is set once a run with closed thinking was seen to think on.
+	stuck atomic.Bool
 }
 
 // A Proxy runs requests on engines. Create it with New; it is safe for
@@ -118,18 +121,32 @@ func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client
 		call.Idle() // nothing of the request has reached the engine
 		return notRun(), err
 	}
-	r := newRun(ctx, o, p.cfg.AbortBound, func(cause error) {
-		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errStopString) {
-			client.Fail(cause)
+	u := p.newPump(o, client)
+	defer p.enter(call.ID, u.live)()
+	for {
+		report, err := p.attempt(ctx, u)
+		if !errors.Is(err, errBudget) {
+			return report, err
+		}
+		if report, err = u.goOn(ctx); !errors.Is(err, errBudget) {
+			return report, err
+		}
+	}
+}
+
+// attempt is one run on the engine, of the one or two that make an answer.
+func (p *Proxy) attempt(ctx context.Context, u *pump) (Report, error) {
+	r := newRun(ctx, u.order, p.cfg.AbortBound, func(cause error) {
+		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errStopString) && !errors.Is(cause, errBudget) {
+			u.client.Fail(cause)
 		}
 	})
 	defer r.end()
+	u.run = r
 	defer context.AfterFunc(ctx, func() { r.stop(context.Cause(ctx)) })()
-	u := p.newPump(o, client, r)
-	defer context.AfterFunc(client.Context(), u.leave)()
-	r.guard(limits{headers: t.engine.Headers(), first: p.cfg.FirstToken, idle: p.cfg.Idle})
-	defer p.enter(call.ID, u.live)()
-	return u.serve(o.body)
+	defer context.AfterFunc(u.client.Context(), func() { p.cfg.leave(r) })()
+	r.guard(limits{headers: u.order.engine.Headers(), first: p.cfg.FirstToken, idle: p.cfg.Idle})
+	return u.serve(u.order.body)
 }
 
 // prepare makes the engine's request, as long as anybody wants it.

@@ -34,18 +34,20 @@ type pump struct {
 	calling              bool      // the latest text was a tool call's
 	bounded              bool      // the meter knows the boundary
 	lost                 bool      // nothing more can be told to the client
+
+	thinking thinkingSoFar
 }
 
-func (p *Proxy) newPump(o *order, client *downstream.Client, r *run) *pump {
+func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 	u := &pump{
-		order: o, call: o.call, client: client, run: r, began: r.began, live: newLive(o.call.Key), cfg: &p.cfg,
-		split: o.splitter(), meter: o.meter(),
+		order: o, call: o.call, client: client, began: time.Now(), live: newLive(o.call.Key), cfg: &p.cfg,
+		split: o.splitter(), meter: o.meter(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
 	}
 	s := shape{field: o.call.Field, open: first(o.format.Open), close: first(o.format.Close)}
 	if o.call.Request.Stream {
 		u.sink = &streamSink{client: client, emitter: o.call.emitter(), shape: s, call: o.call}
 	} else {
-		u.sink = &wholeSink{client: client, call: o.call, shape: s, aligned: u.split.Aligned}
+		u.sink = &wholeSink{client: client, call: o.call, shape: s, aligned: func() bool { return u.split.Aligned() }}
 	}
 	client.SetStatus(u.status)
 	return u
@@ -99,13 +101,13 @@ func (p *pump) flush() {
 // lose notes that the client cannot be reached: it stopped reading or left.
 func (p *pump) lose() {
 	p.lost = true
-	p.leave()
+	p.cfg.leave(p.run)
 }
 
-// leave is what happens to a run whose client is gone. Other goroutines call it.
-func (p *pump) leave() {
-	if !p.cfg.Drain {
-		p.run.stop(ErrClient)
+// leave is what happens to a run whose client is gone.
+func (c *Config) leave(r *run) {
+	if !c.Drain {
+		r.stop(ErrClient)
 	}
 }
 
@@ -129,8 +131,14 @@ func (p *pump) take(data string) error {
 	}
 	pieces := p.split.Add(&c)
 	p.count(&c)
+	if p.thinking.cut {
+		return nil // what comes after the cut is not the client's
+	}
 	p.put(pieces)
 	p.putRaw(&c)
+	if p.gauged(&c) {
+		return nil
+	}
 	if p.split.Stopped() {
 		p.run.stop(errStopString)
 	}
@@ -152,6 +160,7 @@ func (p *pump) count(c *openai.Chunk) {
 		piece.Totals = &totals
 	}
 	p.meter.Add(piece)
+	p.thinking.bytes += len(piece.Raw) + len(piece.Thinking)
 	if !p.bounded {
 		if n, ok := p.split.Boundary(); ok {
 			p.bounded = true
@@ -184,6 +193,7 @@ func totalsOf(c *openai.Chunk) (usage.Totals, bool) {
 func (p *pump) put(pieces []split.Piece) {
 	for _, piece := range pieces {
 		p.started = p.started || piece.Kind == reasoning.Answer
+		p.thinking.keep(piece)
 		p.calling = false
 		if p.lost {
 			continue

@@ -41,10 +41,6 @@ var bookkeeping = map[string]bool{
 	"prediction": true, "web_search_options": true, "moderation": true,
 }
 
-// effort are the fields that switch a thinking-aware engine's parser, so that
-// thinking of a model that cannot be switched would be taken for its answer.
-var effort = map[string]bool{"reasoning_effort": true, "reasoning": true, "thinking": true}
-
 // counted are the fields of which an engine makes its prompt.
 var counted = []string{"tools", "chat_template_kwargs", "continue_final_message", "add_generation_prompt"}
 
@@ -55,6 +51,7 @@ type order struct {
 	info engine.Info
 	id   string // the engine knows the run by this
 	body []byte
+	plan plan
 }
 
 // newOrder makes the engine's request of the client's: only the keys that the
@@ -64,12 +61,18 @@ func newOrder(ctx context.Context, t *target, call *Call) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &order{target: t, call: call, info: info, id: engine.NewRunID()}
-	d := info.Dialect
-	o.body = openai.Rewrite(call.Request.Body, o.members(ctx), func(key string) bool {
-		return owned[key] || denied[key] || bookkeeping[key] || d.ParsesEffort && effort[key] || hasPrefix(key, deniedPrefixes)
-	})
+	o := &order{target: t, call: call, info: info}
+	o.plan = o.newPlan()
+	o.write(ctx)
 	return o, nil
+}
+
+// write makes the body of one run.
+func (o *order) write(ctx context.Context) {
+	o.id = engine.NewRunID()
+	o.body = openai.Rewrite(o.call.Request.Body, o.members(ctx), func(key string) bool {
+		return owned[key] || denied[key] || bookkeeping[key] || o.plan.drops(key, o.info.Dialect) || hasPrefix(key, deniedPrefixes)
+	})
 }
 
 func hasPrefix(key string, prefixes []string) bool {
@@ -89,9 +92,15 @@ func (o *order) members(ctx context.Context) (set []openai.Member) {
 	put("stream", "true")
 	put("stream_options", streamOptions(d))
 	messages := openai.ForwardMessages(req.Messages, openai.Forwarding{History: history(o.format.History), ThinkingField: d.ThinkingField})
+	if o.plan.closed {
+		var flags []openai.Member
+		messages, flags = o.plan.behind(messages, o)
+		set = append(set, flags...)
+	}
 	if messages != req.Messages {
 		put("messages", messages)
 	}
+	set = append(set, o.plan.native(d)...)
 	if n := o.limit(ctx, messages); n > 0 {
 		put(d.LimitName, strconv.Itoa(n))
 	}
@@ -136,7 +145,7 @@ const contextMargin = 2
 // its context gets a shorter one; the prompt is counted only when a token a
 // byte would not fit, since that costs a call.
 func (o *order) limit(ctx context.Context, messages string) int {
-	n, context := o.call.Request.MaxTokens, o.info.ContextLength-contextMargin
+	n, context := o.plan.left(o.call.Request.MaxTokens), o.info.ContextLength-contextMargin
 	if n == 0 || o.info.Dialect.Clamps || o.info.ContextLength == 0 || n+len(o.call.Request.Body) <= context {
 		return n
 	}
@@ -166,6 +175,8 @@ func (o *order) start() reasoning.State {
 			return f.ConstrainedStartsIn
 		}
 		return reasoning.StartAnswer
+	case o.plan.closed:
+		return reasoning.StartAfter(f, first(f.Open)+f.OffPrefill, f.StartsIn)
 	case o.continued():
 		prefill := req.Prefill
 		if req.PrefillThinking != "" {
@@ -179,7 +190,11 @@ func (o *order) start() reasoning.State {
 func (o *order) splitter() *split.Splitter {
 	req := o.call.Request
 	cfg := split.Config{Format: &o.format, Start: o.start(), Stop: req.Stop, Logprobs: req.Logprobs}
-	if o.continued() && o.info.Dialect.Echoes {
+	switch {
+	case !o.info.Dialect.Echoes:
+	case o.plan.closed:
+		cfg.Echo, cfg.EchoThinking = o.plan.echo(o)
+	case o.continued():
 		cfg.Echo, cfg.EchoThinking = req.Prefill, req.PrefillThinking
 	}
 	return split.New(cfg)

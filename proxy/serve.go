@@ -26,10 +26,14 @@ func (p *pump) serve(body []byte) (Report, error) {
 		return p.refused(resp)
 	}
 	whole, err := p.move(resp.Body)
+	cause := p.run.reason()
+	if errors.Is(cause, errBudget) {
+		return Report{}, errBudget // the slot is kept for the rest of the answer
+	}
 	if whole {
 		p.call.Idle()
 	}
-	if cause := p.run.reason(); cause != nil && !errors.Is(cause, errStopString) {
+	if cause != nil && !errors.Is(cause, errStopString) {
 		err = cause
 	} else if p.complete() {
 		err = nil
@@ -132,7 +136,7 @@ func (p *pump) report(reason string) Report {
 	// Neither the client's end nor that of the run may spoil the count.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.run.life), countBound)
 	defer cancel()
-	r := Report{Report: p.meter.Report(ctx)}
+	r := Report{Report: p.meter.Report(ctx), Budget: p.order.plan.outcome()}
 	end := time.Now()
 	mark := func(t time.Time) time.Time {
 		if t.IsZero() {

@@ -44,6 +44,11 @@ type Dialect struct {
 	// ThinkingField is the member of a message in which the engine reads earlier
 	// thinking; empty where that is not known.
 	ThinkingField string
+	// BudgetField is the request field with which the engine itself limits
+	// thinking, in tokens; empty where it cannot.
+	BudgetField string
+	// Continue is how a run goes on behind thinking that was closed for it.
+	Continue Continuation
 	// ParsesEffort is whether reasoning_effort and its relatives switch the
 	// engine's parser, so that they must not reach it.
 	ParsesEffort bool
@@ -51,6 +56,24 @@ type Dialect struct {
 	loads    []load
 	tokenize tokenize
 }
+
+// A Continuation is how an engine goes on with a message of the assistant that
+// stands last in the request.
+type Continuation uint8
+
+// The ways to go on. The zero value is none.
+const (
+	// ContinueNone: nobody knows how.
+	ContinueNone Continuation = iota
+	// ContinueFlag: with continue_final_message alone (SGLang).
+	ContinueFlag
+	// ContinueBoth: with add_generation_prompt false as well (vLLM).
+	ContinueBoth
+	// ContinueAlways: without being asked; where the engine splits thinking by its
+	// template, thinking goes into reasoning_content and the flag names the part
+	// that goes on (llama.cpp).
+	ContinueAlways
+)
 
 // A load is one way in which an engine tells how much it has to do.
 type load struct {
@@ -78,7 +101,7 @@ func dialects() map[string]*Dialect {
 	return map[string]*Dialect{
 		SGLang: {
 			Name: SGLang, AbortPath: "/abort_request", RequestID: true, ContinuousUsage: true, LimitName: "max_tokens",
-			ParsesEffort: true, ThinkingField: reasoningContent,
+			ParsesEffort: true, ThinkingField: reasoningContent, Continue: ContinueFlag,
 			loads: []load{
 				{"/get_load", sglangLoad},
 				{"/v1/loads", sglangLoads},
@@ -88,11 +111,13 @@ func dialects() map[string]*Dialect {
 		},
 		VLLM: {
 			Name: VLLM, ContinuousUsage: true, LimitName: "max_tokens", Clamps: true, ThinkingField: reasoningContent,
+			BudgetField: "thinking_token_budget", Continue: ContinueBoth,
 			loads:    []load{{"/metrics", metric("vllm:num_requests_running", "vllm:num_requests_waiting")}},
 			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", promptPath: "/tokenize", promptCount: "count"},
 		},
 		LlamaCpp: {
 			Name: LlamaCpp, Running: "timings_per_token", LimitName: "max_tokens", Clamps: true, Continues: true, Echoes: true, ThinkingField: reasoningContent,
+			BudgetField: "thinking_budget_tokens", Continue: ContinueAlways,
 			loads:    []load{{"/slots", llamaSlots}, {"/metrics", metric("llamacpp:requests_processing", "llamacpp:requests_deferred")}},
 			tokenize: tokenize{path: "/tokenize", field: "content", extra: `"add_special":false,"parse_special":true`, count: "tokens.#", promptPath: "/v1/chat/completions/input_tokens", promptCount: "input_tokens"},
 		},
