@@ -131,6 +131,7 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 		row.Status = v.status
 	}
 	row.Record(&r.Report)
+	row.Budget = r.Budget
 	row.Prefill, row.Thinking, row.Answer = r.Prefill, r.Thinking, r.Answer
 	s.note(s.Ledger.Finish(*row))
 	s.Metrics.Finished(*row)

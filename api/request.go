@@ -9,6 +9,7 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/proxy"
+	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 
 	"github.com/labstack/echo/v4"
@@ -41,9 +42,16 @@ func (s *Server) decode(c echo.Context, x *exchange) error {
 	if req.HideReasoning {
 		field = openai.FieldHidden
 	}
+	ask, err := budget.Read(body, s.cfg.Efforts)
+	if err != nil {
+		return err
+	}
 	x.pool, x.class = pool, class
 	x.row.Class = class.String()
-	x.call = &proxy.Call{ID: x.row.ID, Key: x.row.Key, ResponseID: "chatcmpl-" + x.row.ID, Request: req, Created: x.row.Created, Field: field, Sources: req.IncludeSources || s.cfg.Sources}
+	x.call = &proxy.Call{
+		ID: x.row.ID, Key: x.row.Key, ResponseID: "chatcmpl-" + x.row.ID, Request: req, Created: x.row.Created, Field: field,
+		Budget: ask.Guard(req.MaxTokens, s.cfg.AnswerReserve), Sources: req.IncludeSources || s.cfg.Sources,
+	}
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
+	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
 	"oneslot/queue"
@@ -43,6 +44,11 @@ type Config struct {
 	BodyTime time.Duration
 	// MetricsPublic opens /metrics to callers without an admin key.
 	MetricsPublic bool
+	// Efforts says what the words of reasoning_effort mean.
+	Efforts budget.Efforts
+	// AnswerReserve is how many of a request's max_tokens thinking leaves for the
+	// answer. Zero means none.
+	AnswerReserve int
 	// Sources has every usage object name where its figures come from.
 	Sources bool
 	// Client times the bytes to a waiting client.

@@ -3,6 +3,7 @@ package configs
 import (
 	"time"
 
+	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/reasoning"
 )
@@ -91,6 +92,22 @@ type Queue struct {
 // Reasoning is how thinking is shown.
 type Reasoning struct {
 	Field string `koanf:"field" oneof:"reasoning_content reasoning both content_tags hidden"`
+	// AnswerReserve is how many of a request's max_tokens thinking leaves for the
+	// answer. Zero means none.
+	AnswerReserve int `koanf:"answer_reserve" least:"0"`
+	// Effort is what the words of reasoning_effort mean.
+	Effort Effort `koanf:"effort"`
+}
+
+// Effort maps the words of reasoning_effort to tokens of thinking; -1 is no limit.
+type Effort struct {
+	None    int `koanf:"none" least:"-1"`
+	Minimal int `koanf:"minimal" least:"-1"`
+	Low     int `koanf:"low" least:"-1"`
+	Medium  int `koanf:"medium" least:"-1"`
+	High    int `koanf:"high" least:"-1"`
+	XHigh   int `koanf:"xhigh" least:"-1"`
+	Max     int `koanf:"max" least:"-1"`
 }
 
 // Usage is how long the ledger keeps its rows.
@@ -126,8 +143,11 @@ func Default() Config {
 			MaxWaiting: 64, MaxWaitingPerKey: 16, MaxWait: hours(2), CommitAfter: Duration(500 * time.Millisecond), Heartbeat: seconds(10),
 			Lease: seconds(15), OnDisconnect: "abort", AbortBound: seconds(15), PoisonGrace: seconds(60),
 		},
-		Reasoning: Reasoning{Field: "reasoning_content"},
-		Usage:     Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},
+		Reasoning: Reasoning{
+			Field:  "reasoning_content",
+			Effort: Effort{Minimal: 256, Low: 1024, Medium: 4096, High: 16384, XHigh: budget.NoLimit, Max: budget.NoLimit},
+		},
+		Usage: Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},
 		Limits: Limits{
 			Body: 32 << 20, Event: 16 << 20, WriteTimeout: seconds(30), EngineHeaders: seconds(15 * 60), EngineIdle: seconds(15 * 60),
 			FirstToken: seconds(30 * 60), Shutdown: seconds(5 * 60),

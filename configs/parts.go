@@ -16,6 +16,7 @@ import (
 	"oneslot/api"
 	"oneslot/ledger"
 	"oneslot/proxy"
+	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
 	"oneslot/queue"
@@ -70,6 +71,7 @@ func (c *Config) APIConfig() api.Config {
 	out := api.Config{
 		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
 		Loopback: loopback(host), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Sources: c.Usage.Sources,
+		Efforts: c.Reasoning.Effort.tokens(), AnswerReserve: c.Reasoning.AnswerReserve,
 		Client: downstream.Config{
 			CommitAfter: time.Duration(c.Queue.CommitAfter), Heartbeat: time.Duration(c.Queue.Heartbeat), Beat: c.Queue.HeartbeatMode,
 			WriteTimeout: time.Duration(c.Limits.WriteTimeout),
@@ -78,6 +80,11 @@ func (c *Config) APIConfig() api.Config {
 	// The reader has let none but the known words through.
 	_ = out.Field.UnmarshalText([]byte(c.Reasoning.Field))
 	return out
+}
+
+// tokens is the mapping by word.
+func (e Effort) tokens() budget.Efforts {
+	return budget.Efforts{"none": e.None, "minimal": e.Minimal, "low": e.Low, "medium": e.Medium, "high": e.High, "xhigh": e.XHigh, "max": e.Max}
 }
 
 // TokenizerPath returns where an engine's tokenizer.json is; empty means that

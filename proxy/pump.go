@@ -11,8 +11,6 @@ import (
 	"oneslot/proxy/split"
 	"oneslot/reasoning"
 	"oneslot/usage"
-
-	"github.com/tidwall/gjson"
 )
 
 // A pump moves one answer: engine event, chunk, pieces, meter, client. It runs
@@ -48,6 +46,9 @@ func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 		u.sink = &streamSink{client: client, emitter: o.call.emitter(), shape: s, call: o.call}
 	} else {
 		u.sink = &wholeSink{client: client, call: o.call, shape: s, aligned: func() bool { return u.split.Aligned() }}
+	}
+	if o.plan.unsupported() {
+		client.AddHeader("X-Oneslot-Budget", "unsupported")
 	}
 	client.SetStatus(u.status)
 	return u
@@ -175,19 +176,7 @@ func totalsOf(c *openai.Chunk) (usage.Totals, bool) {
 	if c.Usage != "" {
 		return usage.ParseTotals(c.Usage)
 	}
-	if c.Timings == "" {
-		return usage.Totals{}, false
-	}
-	t := gjson.Parse(c.Timings)
-	known := func(v gjson.Result, n int64) usage.Figure {
-		return usage.Figure{N: int(n), Known: v.Type == gjson.Number}
-	}
-	cached, fresh, made := t.Get("cache_n"), t.Get("prompt_n"), t.Get("predicted_n")
-	return usage.Totals{
-		Prompt:     known(fresh, fresh.Int()+cached.Int()),
-		Cached:     known(cached, cached.Int()),
-		Completion: known(made, made.Int()),
-	}, made.Type == gjson.Number
+	return usage.ParseTimings(c.Timings)
 }
 
 func (p *pump) put(pieces []split.Piece) {

@@ -12,8 +12,8 @@ import (
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
 	"cmd/oneslot":        {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "reasoning", "usage", "ledger", "internal/tokenizer", "internal/simengine/..."},
-	"configs":            {"api", "queue", "proxy", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
-	"api":                {"api/metrics", "queue", "queue/line", "proxy", "proxy/downstream", "proxy/engine", "usage", "ledger", "internal/openai"},
+	"configs":            {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
+	"api":                {"api/metrics", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "usage", "ledger", "internal/openai"},
 	"api/metrics":        {"queue", "queue/line", "ledger"},
 	"queue":              {"queue/line"},
 	"queue/line":         {},

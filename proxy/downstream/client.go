@@ -121,6 +121,16 @@ func (c *Client) OnCommit(header func(http.Header)) {
 	c.header = header
 }
 
+// AddHeader adds a response header; it does nothing once the status line has
+// gone out.
+func (c *Client) AddHeader(name, value string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told == 0 {
+		c.out.Header().Set(name, value)
+	}
+}
+
 // SetStatus sets what a heartbeat says, such as the place in line. A nil or
 // empty status makes a bare keep-alive.
 func (c *Client) SetStatus(status func() string) {
