@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"oneslot/internal/openai"
+
+	"github.com/tmaxmax/go-sse"
 )
 
 // A Beat says how a waiting client is kept alive.
@@ -193,7 +195,7 @@ func (c *Client) tick() {
 func (c *Client) beat() {
 	switch {
 	case !c.cfg.Stream:
-		c.out.put("\n")
+		c.out.buf = append(c.out.buf, '\n')
 	case c.cfg.Beat == BeatChunk && c.silent != nil:
 		c.event(c.silent)
 	default:
@@ -204,7 +206,9 @@ func (c *Client) beat() {
 		if text == "" {
 			text = "keep-alive"
 		}
-		c.out.put(": ", oneLine.Replace(text), "\n\n")
+		m := sse.Message{}
+		m.AppendComment(oneLine.Replace(text))
+		c.out.put(&m)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/tmaxmax/go-sse"
 )
 
 // commit sends the status line, once. The caller holds mu, as for all that
@@ -28,7 +30,9 @@ func (c *Client) commit(status int) {
 }
 
 func (c *Client) event(data []byte) {
-	c.out.buf = append(append(append(c.out.buf, "data: "...), data...), "\n\n"...)
+	m := sse.Message{}
+	m.AppendData(string(data))
+	c.out.put(&m)
 }
 
 func (c *Client) flush() {
