@@ -24,6 +24,7 @@ type pump struct {
 	meter  *usage.Meter
 	sink   sink
 	live   *live
+	body   io.ReadCloser // of the engine's response; nil when it is closed
 	cfg    *Config
 
 	began, first, turned time.Time // dispatch, first token, begin of the answer

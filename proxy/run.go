@@ -122,26 +122,34 @@ func (r *run) look() {
 	if r.life.Err() != nil {
 		return
 	}
-	var since time.Duration
+	heard := time.Duration(r.heard.Load())
 	limit, fault := r.limits.first, ErrNoAnswer
-	switch heard := time.Duration(r.heard.Load()); {
+	switch {
 	case heard != 0:
-		since, limit, fault = heard, r.limits.idle, ErrStalled
+		limit, fault = r.limits.idle, ErrStalled
 	case !r.opened.Load():
 		limit = min(limit, r.limits.headers)
 	}
-	if rest := since + limit - time.Since(r.began); rest > 0 {
-		r.watch.Reset(rest)
+	rest := heard + limit - time.Since(r.began)
+	if rest <= 0 {
+		r.stop(fault)
 		return
 	}
-	r.stop(fault)
+	r.watch.Reset(rest)
+	if heard == 0 && r.heard.Load() != 0 {
+		r.watch.Reset(r.limits.idle) // hear came in between
+	}
 }
 
 // open notes that the headers have come.
 func (r *run) open() { r.opened.Store(true) }
 
 // hear notes that the engine said something of the answer.
-func (r *run) hear(now time.Time) { r.heard.Store(max(int64(now.Sub(r.began)), 1)) }
+func (r *run) hear(now time.Time) {
+	if r.heard.Swap(max(int64(now.Sub(r.began)), 1)) == 0 {
+		r.watch.Reset(r.limits.idle)
+	}
+}
 
 // end closes the connection and waits for what stop has started.
 func (r *run) end() {

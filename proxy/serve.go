@@ -21,7 +21,8 @@ func (p *pump) serve(body []byte) (Report, error) {
 		return p.unsent(err)
 	}
 	p.run.open()
-	defer p.leaveOff(resp.Body)
+	p.body = resp.Body
+	defer p.leaveOff()
 	if resp.StatusCode != http.StatusOK {
 		return p.refused(resp)
 	}
@@ -52,15 +53,19 @@ func (p *pump) serve(body []byte) (Report, error) {
 // tailTime is how long the end of a body may take to come after [DONE].
 const tailTime = 50 * time.Millisecond
 
-// leaveOff reads the end of a body that was read to [DONE], so that the next run
+// leaveOff reads the end of a body that was read to [DONE], so that the next call
 // finds the connection open, and closes it.
-func (p *pump) leaveOff(body io.ReadCloser) {
+func (p *pump) leaveOff() {
+	if p.body == nil {
+		return
+	}
 	if p.run.reason() == nil {
 		late := time.AfterFunc(tailTime, p.run.close)
-		_, _ = io.CopyN(io.Discard, body, 1<<10)
+		_, _ = io.CopyN(io.Discard, p.body, 1<<10)
 		late.Stop()
 	}
-	_ = body.Close() // what was only read cannot fail to be closed
+	_ = p.body.Close() // what was only read cannot fail to be closed
+	p.body = nil
 }
 
 // maxErrorBody bounds what is read of an engine's refusal, in bytes.
@@ -113,6 +118,7 @@ func (p *pump) end() Report {
 	var report *Report
 	counted := func() Report {
 		if report == nil {
+			p.leaveOff() // counting may take a call to the engine
 			r := p.report(reason)
 			report = &r
 		}
