@@ -11,28 +11,30 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":        {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "reasoning", "usage", "ledger", "internal/tokenizer", "internal/simengine/..."},
-	"configs":            {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
-	"api":                {"api/metrics", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "usage", "ledger", "internal/openai"},
-	"api/metrics":        {"queue", "queue/line", "ledger"},
-	"queue":              {"queue/line"},
-	"queue/line":         {},
-	"proxy":              {"proxy/downstream", "proxy/engine", "proxy/split", "reasoning", "usage", "internal/openai"},
-	"proxy/downstream":   {"internal/openai"},
-	"proxy/engine":       {"internal/openai"},
-	"proxy/split":        {"reasoning", "internal/openai"},
-	"reasoning":          {},
-	"usage":              {"reasoning", "internal/openai"},
-	"ledger":             {"usage"},
-	"internal/openai":    {},
-	"internal/tokenizer": {},
-	"internal/simengine": {"internal/simengine/..."},
-	"internal/arch":      {},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "internal/tokenizer", "internal/simengine/..."},
+	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
+	"api":                 {"api/metrics", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "usage", "ledger", "internal/openai"},
+	"api/metrics":         {"queue", "queue/line", "ledger"},
+	"queue":               {"queue/line"},
+	"queue/line":          {},
+	"proxy":               {"proxy/downstream", "proxy/engine", "proxy/split", "reasoning", "usage", "internal/openai"},
+	"proxy/downstream":    {"internal/openai"},
+	"proxy/engine":        {"internal/openai"},
+	"proxy/split":         {"reasoning", "internal/openai"},
+	"proxy/probe":         {"proxy/probe/markers", "proxy/engine", "reasoning", "internal/openai"},
+	"proxy/probe/markers": {"reasoning"},
+	"reasoning":           {},
+	"usage":               {"reasoning", "internal/openai"},
+	"ledger":              {"usage"},
+	"internal/openai":     {},
+	"internal/tokenizer":  {},
+	"internal/simengine":  {"internal/simengine/..."},
+	"internal/arch":       {},
 }
 
 // pure packages keep away from the world, so that they can be tested by calling
 // them and held to an oracle.
-var pure = []string{"reasoning", "proxy/split", "proxy/budget", "usage", "internal/openai", "queue/line"}
+var pure = []string{"reasoning", "proxy/split", "proxy/budget", "proxy/probe/markers", "usage", "internal/openai", "queue/line"}
 
 // world is what a pure package may not import.
 var world = []string{"io/fs", "log", "log/slog", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "testing/synctest"}
@@ -45,7 +47,7 @@ var fences = []struct {
 }{
 	{"github.com/labstack/echo/", []string{"api"}, "the router is kept at the edge, so that another one is a day's work"},
 	{"github.com/redis/go-redis/", []string{"queue", "cmd/oneslot"}, "only the line knows Redis"},
-	{"github.com/tmaxmax/go-sse", []string{"proxy", "proxy/downstream"}, "only the stream's two ends know its framing"},
+	{"github.com/tmaxmax/go-sse", []string{"proxy", "proxy/downstream", "proxy/probe"}, "only the stream's two ends, and who tries one out, know its framing"},
 	{"go.uber.org/zap", []string{"api", "cmd/oneslot"}, "inner packages return facts; the edge logs them"},
 	{"modernc.org/sqlite", []string{"ledger"}, "only the ledger knows its file"},
 	{"github.com/daulet/tokenizers", []string{"internal/tokenizer"}, "it needs a native library, everything else builds without"},

@@ -1,0 +1,163 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"oneslot/internal/openai"
+	"oneslot/proxy/engine"
+	"oneslot/reasoning"
+)
+
+const prefillTokens = 8
+
+// continued is how an engine is asked to go on with an assistant's message.
+func continued(dialect string) []openai.Member {
+	switch dialect {
+	case engine.SGLang:
+		return []openai.Member{{Key: "continue_final_message", Raw: "true"}}
+	case engine.LlamaCpp:
+		return nil // it always does
+	default:
+		return []openai.Member{{Key: "continue_final_message", Raw: "true"}, {Key: "add_generation_prompt", Raw: "false"}}
+	}
+}
+
+// prefill finds out whether the engine goes on with a message of the
+// assistant's: one of plain text, one that holds closed thinking, and a prompt
+// of /v1/completions that ends so.
+func (p *prober) prefill(ctx context.Context) {
+	const begun = "OK, then"
+	members := append([]openai.Member{messages(user(testQuestion), assistant(begun, "", ""))}, continued(p.info.Dialect.Name)...)
+	r := p.ask(ctx, question{path: chatPath, limit: prefillTokens, members: members})
+	p.report.add(p.carried(ctx, carry{name: Prefill, text: begun, members: members}, r))
+	if !p.verdict.Known || p.verdict.Row.OffPrefill == "" {
+		p.add(PrefillClosed, skipped("the markers are not known"))
+		p.add(Completions, skipped("the markers are not known"))
+		return
+	}
+	p.prefillClosed(ctx)
+	p.completions(ctx)
+}
+
+// A carry is one way to begin a reply: text is what it begins with, as it stands
+// in the prompt.
+type carry struct {
+	name, text string
+	members    []openai.Member
+}
+
+// thought is what the test thinks before its thinking is closed.
+const thought = "Fine."
+
+// closedText is closed thinking, with the opener unless the prompt has it.
+func (p *prober) closedText(prompted bool) string {
+	row := p.verdict.Row
+	if len(row.Open) == 0 || prompted && row.StartsIn == reasoning.StartThinking {
+		return thought + row.OffPrefill
+	}
+	return row.Open[0] + thought + row.OffPrefill
+}
+
+func (p *prober) prefillClosed(ctx context.Context) {
+	d := p.info.Dialect.Name
+	c := carry{name: PrefillClosed, text: p.closedText(d == engine.SGLang)}
+	last := assistant(c.text, "", "")
+	c.members = continued(d)
+	if d == engine.LlamaCpp { // its template would put empty thinking in front
+		last = assistant("", p.info.Dialect.ThinkingField, thought)
+		c.members = []openai.Member{{Key: "continue_final_message", Raw: `"content"`}, {Key: "add_generation_prompt", Raw: "false"}}
+	}
+	c.members = append([]openai.Member{messages(user(testQuestion), last)}, c.members...)
+	r := p.ask(ctx, question{path: chatPath, limit: prefillTokens, members: c.members})
+	f := p.carried(ctx, c, r)
+	if f.State == Found && p.thinksAgain(r) {
+		f.State, f.Value = Absent, ""
+		f.Detail = "the message is continued, but the model thinks again"
+	}
+	p.report.add(f)
+}
+
+// thinksAgain reports whether a reply that begins behind closed thinking has
+// thinking in it that is not an echo.
+func (p *prober) thinksAgain(r *reply) bool {
+	text := strings.TrimPrefix(r.content, p.closedText(true))
+	text = strings.TrimPrefix(text, p.closedText(false))
+	return strings.TrimSpace(r.thinking) != "" && strings.TrimSpace(r.thinking) != thought || strings.Contains(text, p.verdict.Row.Close[0])
+}
+
+// carried judges by the prompt's tokens whether the engine went on with the
+// message: as many as the question has and the text, not those of a new turn.
+func (p *prober) carried(ctx context.Context, c carry, r *reply) Finding {
+	f := Finding{Name: c.name, State: Unknown}
+	switch {
+	case r == nil:
+		f.State, f.Detail = Skipped, p.report.ReadOnly
+		return f
+	case !r.done():
+		f.Detail, f.Evidence = "the engine refused it", []Evidence{r.evidence()}
+		if r.status >= 400 && r.status < 500 {
+			f.State = Absent
+		}
+		return f
+	}
+	f.Evidence = []Evidence{r.evidence()}
+	flags := question{path: "flags", members: c.members}.label()
+	flags = strings.TrimPrefix(strings.TrimPrefix(flags, "POST flags, for 0 tokens"), ", ")
+	with := "without a flag"
+	if flags != "" {
+		with = "with " + flags
+	}
+	own, err := p.engine.Count(ctx, c.text)
+	prompt, _, shown := p.render(ctx, c.members...)
+	switch most := p.base() + own; {
+	case err == nil && p.base() >= 0 && r.prompt >= 0 && r.prompt <= most+countSlack:
+		f.State = Found
+		f.Evidence = append(f.Evidence, Evidence{"tokens", fmt.Sprintf("%d of the question alone, %d of the text, %d of both", p.base(), own, r.prompt)})
+	case shown && strings.HasSuffix(strings.TrimSpace(prompt), strings.TrimSpace(c.text)):
+		f.State = Found
+		f.Evidence = append(f.Evidence, Evidence{"the prompt", "ends " + lastEnd(prompt)})
+	case err == nil && p.base() >= 0 && r.prompt >= 0:
+		f.State, f.Detail = Absent, "the message is closed and a new turn begins"
+		f.Evidence = append(f.Evidence, Evidence{"tokens", fmt.Sprintf("%d of the question alone, %d of the text, %d of both", p.base(), own, r.prompt)})
+	default:
+		f.Detail = "it was answered, but without token counts it does not show whether the message was continued"
+	}
+	if f.State == Found {
+		f.Value, f.Detail = "yes", with
+	}
+	return f
+}
+
+// countSlack is how many tokens a text may gain where it is joined to another;
+// a new turn has more.
+const countSlack = 1
+
+// base is the length of the test question's prompt in tokens, -1 if not known.
+func (p *prober) base() int {
+	if p.plain == nil {
+		return -1
+	}
+	return p.plain.prompt
+}
+
+// completions has the rendered prompt continued behind closed thinking.
+func (p *prober) completions(ctx context.Context) {
+	if p.prompt == "" {
+		p.add(Completions, skipped("the prompt of a chat is not shown, so it cannot be written out"))
+		return
+	}
+	text := p.prompt + p.closedText(true)
+	r := p.ask(ctx, question{path: completionsPath, limit: prefillTokens, members: []openai.Member{{Key: "prompt", Raw: openai.String(text)}}})
+	switch {
+	case r == nil:
+		p.add(Completions, skipped(p.report.ReadOnly))
+	case !r.done():
+		p.add(Completions, absent("the engine refused it"), r.evidence())
+	case p.thinksAgain(r):
+		p.add(Completions, absent("the model thinks again"), r.evidence())
+	default:
+		p.add(Completions, found("yes", "a thinking budget can be kept by cutting a run and continuing it with thinking closed"), r.evidence())
+	}
+}
