@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,15 +30,16 @@ func (r *rig) countDials(s setup) func() int64 {
 }
 
 // canned is an engine that answers chat requests with the same bytes, in the
-// pieces that it is given, and everything else with 404. There is no server and
-// no goroutine: its connections are read from memory.
+// pieces that it is given, and then closes the connection; everything else is
+// answered with 404. There is no server and no goroutine: its connections are
+// read from memory.
 type canned struct {
 	pieces []string
 	flood  int // bytes of x that follow them
 }
 
 func (c *canned) dial(context.Context, string, string) (net.Conn, error) {
-	return &cannedConn{canned: c, asked: make(chan struct{}, 1)}, nil // a request at a time
+	return &cannedConn{canned: c, asked: make(chan []string, 1)}, nil // a request at a time
 }
 
 // dialUnless is dial until gone is set.
@@ -58,26 +60,28 @@ func refuse(context.Context, string, string) (net.Conn, error) {
 // cannedConn is one connection to it.
 type cannedConn struct {
 	*canned
-	asked  chan struct{}
-	left   []string
-	poured int
+	asked  chan []string // replies, for the reader
+	once   sync.Once
 	closed atomic.Bool
+
+	left   []string // the reader's: what is to be read
+	poured int
 }
 
-const notFound = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+const notFound = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 func (c *cannedConn) Write(p []byte) (int, error) {
-	c.left, c.poured = []string{notFound}, c.flood
+	reply := []string{notFound}
 	if bytes.HasPrefix(p, []byte("POST /v1/chat/completions ")) {
-		c.left, c.poured = slices.Clone(c.pieces), 0
+		reply = slices.Clone(c.pieces)
 	}
-	c.asked <- struct{}{}
+	c.asked <- reply
 	return len(p), nil
 }
 
 func (c *cannedConn) Read(p []byte) (int, error) {
 	if c.left == nil {
-		if _, ok := <-c.asked; !ok {
+		if c.left = <-c.asked; c.left == nil {
 			return 0, net.ErrClosed
 		}
 	}
@@ -103,9 +107,8 @@ func (c *cannedConn) pour(p []byte) (int, error) {
 }
 
 func (c *cannedConn) Close() error {
-	if !c.closed.Swap(true) {
-		close(c.asked)
-	}
+	c.closed.Store(true)
+	c.once.Do(func() { close(c.asked) })
 	return nil
 }
 

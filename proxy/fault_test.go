@@ -286,7 +286,7 @@ func TestEventWithoutEndTakesLittleMemory(t *testing.T) {
 // TestLargeEventsPass up to the limit.
 func TestLargeEventsPass(t *testing.T) {
 	bothWays(t, func(t *testing.T, stream bool) {
-		text := strings.Repeat("x", 3<<20)
+		text := strings.Repeat("x", 300_000)
 		r := newRig(t, setup{sim: simengine.Config{Scripts: []script.Script{{event(`{"content":"</think>` + text + `"}`), finish("stop"), script.Done()}}}})
 		if x := r.serve(ask(stream, "")); x.err != nil || x.read().content != text {
 			t.Errorf("got %v", x.err)
