@@ -38,8 +38,10 @@ func (p *prober) identity(ctx context.Context, list answer) {
 		p.add(Models, found(strings.Join(p.info.Models, ", "), ""), list.saying(p.names()))
 	}
 	shows := []Evidence{list.showing("data.0.max_model_len", "data.0.meta.n_ctx")}
-	if p.paper.ok() {
-		shows = append(shows, p.paper.showing("context_length", "default_generation_settings.n_ctx"))
+	for _, path := range []string{"context_length", "default_generation_settings.n_ctx"} {
+		if p.settings.Get(path).Exists() {
+			shows = append(shows, p.paper.showing(path))
+		}
 	}
 	if p.info.ContextLength == 0 {
 		p.add(Context, unknown("limits beyond the context are not shortened, so the engine may refuse them"), shows...)
@@ -127,17 +129,19 @@ func refusal(err error) string {
 
 // cache says whether a known beginning of a prompt is kept, by the engine's
 // settings, else by what it told of the second of two equal prompts.
-func (p *prober) cache() {
+func (p *prober) cache(ctx context.Context) {
 	told, most := p.cachedTold()
-	setting := p.settings.Get("disable_radix_cache")
 	report := p.settings.Get("enable_cache_report")
+	setting, shown := p.cacheSetting(ctx)
 	switch {
-	case p.info.CacheOff:
-		p.add(Cache, found("off", "cached prompt tokens are exactly 0"), p.paper.showing("disable_radix_cache"))
-	case setting.Type == gjson.False:
-		p.add(Cache, found("on", ""), p.paper.showing("disable_radix_cache"))
+	case setting == "off":
+		p.add(Cache, found("off", "cached prompt tokens are exactly 0"), shown)
+	case setting == "on":
+		p.add(Cache, found("on", ""), shown)
 	case most > 0:
 		p.add(Cache, found("on", "a prompt was sent again and came from the cache"), p.cacheEvidence(most))
+	case p.raw != nil && p.raw.done() && p.raw.cached == 0 && p.info.Dialect.Name == engine.LlamaCpp: // vLLM keeps whole blocks only
+		p.add(Cache, found("off", "a prompt was sent again and did not come from the cache"), p.cacheEvidence(most))
 	case p.plain == nil:
 		p.add(Cache, unknown("only a test request could tell: "+p.report.ReadOnly))
 	default:
@@ -159,10 +163,34 @@ func (p *prober) cache() {
 	}
 }
 
+// cacheSetting is "on" or "off" where the engine tells how its cache was set.
+func (p *prober) cacheSetting(ctx context.Context) (string, Evidence) {
+	switch v := p.settings.Get("disable_radix_cache"); {
+	case v.Type == gjson.True:
+		return "off", p.paper.showing("disable_radix_cache")
+	case v.Type == gjson.False:
+		return "on", p.paper.showing("disable_radix_cache")
+	case p.info.Dialect.Name != engine.VLLM:
+		return "", Evidence{}
+	}
+	metrics := p.calls.get(ctx, "/metrics")
+	for line := range strings.Lines(metrics.body) {
+		if !metrics.ok() || !strings.HasPrefix(line, "vllm:cache_config_info{") {
+			continue
+		}
+		for value, is := range map[string]string{"True": "on", "False": "off"} {
+			if label := `enable_prefix_caching="` + value + `"`; strings.Contains(line, label) {
+				return is, metrics.saying("vllm:cache_config_info " + label)
+			}
+		}
+	}
+	return "", Evidence{}
+}
+
 // cachedTold looks at the usage of the replies to one question.
 func (p *prober) cachedTold() (told bool, most int) {
 	for _, r := range []*reply{p.plain, p.raw} {
-		if r != nil && r.cached >= 0 {
+		if r != nil && r.done() && r.cached >= 0 {
 			told, most = true, max(most, r.cached)
 		}
 	}

@@ -13,15 +13,16 @@ import (
 const prefillTokens = 8
 
 // continued is how an engine is asked to go on with an assistant's message.
-func continued(dialect string) []openai.Member {
-	switch dialect {
-	case engine.SGLang:
-		return []openai.Member{{Key: "continue_final_message", Raw: "true"}}
-	case engine.LlamaCpp:
-		return nil // it always does
-	default:
-		return []openai.Member{{Key: "continue_final_message", Raw: "true"}, {Key: "add_generation_prompt", Raw: "false"}}
+func continued(how engine.Continuation) []openai.Member {
+	flag := openai.Member{Key: "continue_final_message", Raw: "true"}
+	switch how {
+	case engine.ContinueFlag:
+		return []openai.Member{flag}
+	case engine.ContinueAlways:
+		return nil
+	case engine.ContinueBoth, engine.ContinueNone: // which others may know too
 	}
+	return []openai.Member{flag, {Key: "add_generation_prompt", Raw: "false"}}
 }
 
 // prefill finds out whether the engine goes on with a message of the
@@ -29,16 +30,23 @@ func continued(dialect string) []openai.Member {
 // of /v1/completions that ends so.
 func (p *prober) prefill(ctx context.Context) {
 	const begun = "OK, then"
-	members := append([]openai.Member{messages(user(testQuestion), assistant(begun, "", ""))}, continued(p.info.Dialect.Name)...)
-	r := p.ask(ctx, question{path: chatPath, limit: prefillTokens, members: members})
-	p.report.add(p.carried(ctx, carry{name: Prefill, text: begun, members: members}, r))
+	members := append([]openai.Member{messages(user(testQuestion), assistant(begun, "", ""))}, continued(p.info.Dialect.Continue)...)
+	open := p.ask(ctx, question{path: chatPath, limit: prefillTokens, members: members})
+	p.report.add(p.carried(ctx, carry{name: Prefill, text: begun, members: members}, open))
 	if !p.verdict.Known || p.verdict.Row.OffPrefill == "" {
 		p.add(PrefillClosed, skipped("the markers are not known"))
 		p.add(Completions, skipped("the markers are not known"))
 		return
 	}
-	p.prefillClosed(ctx)
+	closed := p.prefillClosed(ctx)
 	p.completions(ctx)
+	// Where the parser takes any prefill for thinking, but what follows the closer
+	// for the answer, the closer is what it says.
+	v := &p.verdict
+	if v.Close == "" && open != nil && closed != nil && open.field != "" && closed.field == "" && strings.TrimSpace(closed.content) != "" {
+		v.Close, v.CloseIn, v.Row.Verified = v.Row.Close[0], "text behind it is answer to the engine's parser", v.Open != ""
+		p.marked()
+	}
 }
 
 // A carry is one way to begin a reply: text is what it begins with, as it stands
@@ -52,38 +60,45 @@ type carry struct {
 const thought = "Fine."
 
 // closedText is closed thinking, with the opener unless the prompt has it.
-func (p *prober) closedText(prompted bool) string {
+func (p *prober) closedText() string {
 	row := p.verdict.Row
-	if len(row.Open) == 0 || prompted && row.StartsIn == reasoning.StartThinking {
+	if len(row.Open) == 0 || row.StartsIn == reasoning.StartThinking {
 		return thought + row.OffPrefill
 	}
 	return row.Open[0] + thought + row.OffPrefill
 }
 
-func (p *prober) prefillClosed(ctx context.Context) {
-	d := p.info.Dialect.Name
-	c := carry{name: PrefillClosed, text: p.closedText(d == engine.SGLang)}
-	last := assistant(c.text, "", "")
-	c.members = continued(d)
-	if d == engine.LlamaCpp { // its template would put empty thinking in front
-		last = assistant("", p.info.Dialect.ThinkingField, thought)
-		c.members = []openai.Member{{Key: "continue_final_message", Raw: `"content"`}, {Key: "add_generation_prompt", Raw: "false"}}
+// prefillClosed goes on behind closed thinking in the way the proxy does when a
+// budget of thinking is used up.
+func (p *prober) prefillClosed(ctx context.Context) *reply {
+	d := p.info.Dialect
+	c := carry{name: PrefillClosed, text: p.closedText()}
+	last, flags := assistant(c.text, "", ""), continued(d.Continue)
+	if d.Continue == engine.ContinueAlways && p.plain != nil && p.plain.field != "" {
+		// An engine that splits by its template writes empty thinking before text.
+		last = assistant("", d.ThinkingField, thought)
+		flags = []openai.Member{{Key: "continue_final_message", Raw: `"content"`}, {Key: "add_generation_prompt", Raw: "false"}}
 	}
-	c.members = append([]openai.Member{messages(user(testQuestion), last)}, c.members...)
+	c.members = append([]openai.Member{messages(user(testQuestion), last)}, flags...)
 	r := p.ask(ctx, question{path: chatPath, limit: prefillTokens, members: c.members})
 	f := p.carried(ctx, c, r)
-	if f.State == Found && p.thinksAgain(r) {
+	switch {
+	case f.State == Found && p.thinksAgain(r):
 		f.State, f.Value = Absent, ""
-		f.Detail = "the message is continued, but the model thinks again"
+		f.Detail = "the message is continued, but the model thinks again: a budget of thinking cannot be kept by closing it"
+	case f.State == Found:
+		f.Detail += ": a budget of thinking can be kept by closing it and going on"
+	case f.State == Absent:
+		f.Detail += ": a budget of thinking cannot be kept by closing it"
 	}
 	p.report.add(f)
+	return r
 }
 
 // thinksAgain reports whether a reply that begins behind closed thinking has
 // thinking in it that is not an echo.
 func (p *prober) thinksAgain(r *reply) bool {
-	text := strings.TrimPrefix(r.content, p.closedText(true))
-	text = strings.TrimPrefix(text, p.closedText(false))
+	text := strings.TrimPrefix(r.content, p.closedText())
 	return strings.TrimSpace(r.thinking) != "" && strings.TrimSpace(r.thinking) != thought || strings.Contains(text, p.verdict.Row.Close[0])
 }
 
@@ -126,6 +141,9 @@ func (p *prober) carried(ctx context.Context, c carry, r *reply) Finding {
 	}
 	if f.State == Found {
 		f.Value, f.Detail = "yes", with
+		if r.field != "" && r.content == "" {
+			f.Detail += "; the engine takes the continuation for thinking"
+		}
 	}
 	return f
 }
@@ -148,7 +166,7 @@ func (p *prober) completions(ctx context.Context) {
 		p.add(Completions, skipped("the prompt of a chat is not shown, so it cannot be written out"))
 		return
 	}
-	text := p.prompt + p.closedText(true)
+	text := p.prompt + p.closedText()
 	r := p.ask(ctx, question{path: completionsPath, limit: prefillTokens, members: []openai.Member{{Key: "prompt", Raw: openai.String(text)}}})
 	switch {
 	case r == nil:
@@ -158,6 +176,6 @@ func (p *prober) completions(ctx context.Context) {
 	case p.thinksAgain(r):
 		p.add(Completions, absent("the model thinks again"), r.evidence())
 	default:
-		p.add(Completions, found("yes", "a thinking budget can be kept by cutting a run and continuing it with thinking closed"), r.evidence())
+		p.add(Completions, found("yes", "the rendered prompt with closed thinking behind it is continued by "+completionsPath), r.evidence())
 	}
 }

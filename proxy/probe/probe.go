@@ -151,7 +151,7 @@ func (p *prober) steps(ctx context.Context) {
 	p.markerTokens(ctx)
 	p.special(ctx)
 	p.tools(ctx)
-	p.cache()
+	p.cache(ctx)
 	p.continuous()
 	p.prefill(ctx)
 	p.abort(ctx)

@@ -81,31 +81,35 @@ func (p *prober) judge() {
 		p.unmarked()
 		return
 	}
-	missing := ""
-	switch {
-	case v.Open == "":
-		missing = "; an opener was not seen"
-	case v.Close == "":
-		missing = "; the closer was not seen and is taken from the rows that begin so"
-	}
-	shown := func(marker, where string) Evidence { return Evidence{where, fmt.Sprintf("%q", marker)} }
-	var shows []Evidence
-	if v.Open != "" {
-		shows = append(shows, shown(v.Open, "opener: "+v.OpenIn))
-	}
-	if v.Close != "" {
-		shows = append(shows, shown(v.Close, "closer: "+v.CloseIn))
-	}
-	state, value := Found, v.Open+" … "+v.Close
-	if !v.Row.Verified {
-		state = Unknown
-	}
-	p.add(Markers, said{state, value, "around thinking" + missing}, shows...)
+	p.marked()
 	if v.StartIn != "" {
 		p.add(StartsIn, found(v.Row.StartsIn.String(), v.StartIn))
 	} else {
-		p.add(StartsIn, said{Unknown, v.Row.StartsIn.String(), "nothing shows it; as in the row it is taken from"})
+		p.add(StartsIn, said{Unknown, v.Row.StartsIn.String(), "nothing shows it"})
 	}
+}
+
+// marked reports the markers that were seen, and where.
+func (p *prober) marked() {
+	v := &p.verdict
+	s := said{Found, "? … ?", "around thinking"}
+	var shows []Evidence
+	if v.Open != "" {
+		s.value = v.Open + strings.TrimPrefix(s.value, "?")
+		shows = append(shows, Evidence{"opener: " + v.OpenIn, fmt.Sprintf("%q", v.Open)})
+	} else {
+		s.detail += "; an opener was not seen"
+	}
+	if v.Close != "" {
+		s.value = strings.TrimSuffix(s.value, "?") + v.Close
+		shows = append(shows, Evidence{"closer: " + v.CloseIn, fmt.Sprintf("%q", v.Close)})
+	} else {
+		s.detail += fmt.Sprintf("; the closer was not seen, %q is that of the rows that begin so", v.Row.Close[0])
+	}
+	if !v.Row.Verified {
+		s.state = Unknown
+	}
+	p.add(Markers, s, shows...)
 }
 
 // unmarked reports that no marker was seen, with the raw ends for people.

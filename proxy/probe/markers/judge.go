@@ -18,8 +18,8 @@ type Verdict struct {
 	// Open and Close are the spellings that were seen, OpenIn and CloseIn say
 	// where; empty where one was not seen.
 	Open, OpenIn, Close, CloseIn string
-	// StartIn says from what Row.StartsIn is known; empty means that it is taken
-	// from a row of the same markers.
+	// StartIn says from what Row.StartsIn is known; empty means that nothing showed
+	// it: it is then that of the rows with these markers, or auto.
 	StartIn string
 	// Rows names the given rows that agree with all this, in order.
 	Rows []string
@@ -86,14 +86,22 @@ func (s *Sight) known(f family) Verdict {
 	}
 	v.Row = base
 	if !ok {
-		v.Row = reasoning.Format{Name: s.slug(), Open: base.Open, Close: base.Close, StartsIn: base.StartsIn}
+		v.Row = reasoning.Format{Name: s.slug(), Open: base.Open, Close: base.Close, StartsIn: common(f.rows)}
 	}
 	if start != 0 {
 		v.Row.StartsIn, v.Row.Otherwise = start, 0
 	}
-	v.Row.OffPrefill = s.off(v, base)
+	v.Row.OffPrefill = s.off(v, v.Row)
 	v.Row.Verified = v.Open != "" && v.Close != ""
 	return v
+}
+
+// common is where the streams of all rows begin, if they agree.
+func common(rows []reasoning.Format) reasoning.State {
+	if slices.ContainsFunc(rows, func(r reasoning.Format) bool { return r.StartsIn != rows[0].StartsIn }) {
+		return reasoning.StartAuto
+	}
+	return rows[0].StartsIn
 }
 
 // base picks the row that belongs to the model: of several the one with the
