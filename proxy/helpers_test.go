@@ -21,6 +21,7 @@ import (
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
 	"oneslot/reasoning"
+	"oneslot/usage"
 
 	"go.uber.org/goleak"
 )
@@ -150,6 +151,7 @@ type setup struct {
 	engine engine.Config
 	proxy  proxy.Config
 	format reasoning.Format
+	count  usage.Counter
 	noSole bool
 }
 
@@ -175,7 +177,7 @@ func (r *rig) open(s setup) {
 	}
 	r.t.Cleanup(e.Close)
 	r.engine, r.slot = e, "spark"
-	r.proxy = proxy.New([]proxy.Target{{Engine: e, Format: s.format}}, s.proxy)
+	r.proxy = proxy.New([]proxy.Target{{Engine: e, Format: s.format, Counter: s.count}}, s.proxy)
 }
 
 // exchange is one request on its way.

@@ -1,0 +1,81 @@
+package proxy_test
+
+import (
+	"testing"
+	"time"
+
+	"oneslot/internal/simengine"
+	"oneslot/internal/simengine/script"
+	"oneslot/proxy"
+)
+
+// TestLive looks at a run in each of its phases.
+func TestLive(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		second := script.Sleep(time.Second)
+		call := event(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`)
+		r := newRig(t, setup{sim: simengine.Config{Scripts: []script.Script{{
+			script.Sleep(10 * time.Second), script.Thinking("some thinking"), second, script.Thinking("more of it"), second, script.Answer("an answer"), second, call, second, script.Answer(" and more"), second, script.Finish("stop"), script.Done(),
+		}}}})
+		if _, ok := r.proxy.Live(id); ok {
+			t.Error("a run is seen before it begins")
+		}
+		x := r.start(ask(true, ""))
+		for _, want := range []struct {
+			after    time.Duration
+			phase    proxy.Phase
+			thinking bool
+			answer   bool
+		}{
+			{5 * time.Second, proxy.PhasePrefill, false, false},
+			{5500 * time.Millisecond, proxy.PhaseThinking, true, false},
+			{time.Second, proxy.PhaseThinking, true, false},
+			{time.Second, proxy.PhaseAnswer, true, true},
+			{time.Second, proxy.PhaseTool, true, true},
+			{time.Second, proxy.PhaseAnswer, true, true},
+		} {
+			<-time.After(want.after)
+			v, ok := r.proxy.Live(id)
+			if !ok || v.Phase != want.phase || v.Key != "team-a" || v.Tokens.Thinking.N > 0 != want.thinking || v.Tokens.Answer.N > 0 != want.answer {
+				t.Errorf("want %+v, got %+v", want, v)
+			}
+			if v.Phase == proxy.PhaseAnswer && v.Speed <= 0 {
+				t.Errorf("the speed is %v", v.Speed)
+			}
+		}
+		if x.wait(); x.err != nil {
+			t.Fatal(x.err)
+		}
+		if _, ok := r.proxy.Live(id); ok {
+			t.Error("a run is seen after its end")
+		}
+	})
+}
+
+// TestReportHasTimes of the three parts, also of a run that was cut in one.
+func TestReportHasTimes(t *testing.T) {
+	script3 := func(last ...script.Step) script.Script {
+		return append(script.Script{script.Sleep(10 * time.Second), script.Thinking("t"), script.Sleep(20 * time.Second), script.Answer("a"), script.Sleep(30 * time.Second)}, last...)
+	}
+	for _, x := range []struct {
+		name  string
+		steps script.Script
+		want  [3]time.Duration
+	}{
+		{"whole", script3(script.Finish("stop"), script.Done()), [3]time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}},
+		{"cut in the answer", script3(script.Cut()), [3]time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}},
+		{"cut in thinking", script.Script{script.Sleep(time.Second), script.Thinking("t"), script.Sleep(2 * time.Second), script.Cut()}, [3]time.Duration{time.Second, 2 * time.Second, 0}},
+		{"cut before", script.Script{script.Sleep(time.Second), script.Cut()}, [3]time.Duration{time.Second, 0, 0}},
+		{"an answer at once", script.Script{script.Sleep(time.Second), script.Answer("</think>a"), script.Sleep(2 * time.Second), script.Finish("stop"), script.Done()}, [3]time.Duration{time.Second, 0, 2 * time.Second}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				r := newRig(t, setup{sim: simengine.Config{Scripts: []script.Script{x.steps}}})
+				got := r.serve(ask(true, ""))
+				if times := [3]time.Duration{got.report.Prefill, got.report.Thinking, got.report.Answer}; times != x.want {
+					t.Errorf("got %v, want %v", times, x.want)
+				}
+			})
+		})
+	}
+}
