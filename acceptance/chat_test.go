@@ -95,7 +95,7 @@ func stream(t *testing.T, proxy *stack.Proxy, params openai.ChatCompletionNewPar
 	params.StreamOptions = openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)}
 	c := client(proxy)
 	events := c.Chat.Completions.NewStreaming(t.Context(), params)
-	defer events.Close() //nolint:errcheck // Err below tells of the stream
+	defer events.Close()
 	var sum openai.ChatCompletionAccumulator
 	var thinking strings.Builder
 	var usage openai.CompletionUsage // as sent: the accumulator drops what it does not know

@@ -45,7 +45,7 @@ func open(t *testing.T, proxy *stack.Proxy, engine *stack.Engine, tokens int) *r
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request) //nolint:bodyclose // the goroutine that reads it closes it
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@
 fuzztime=${FUZZTIME:-30s}
 passed=0 failed=0
 while IFS=: read -r file target; do
-	package="./$(dirname "$file")"
+	package=$(dirname "$file")
 	log=$(mktemp)
 	if go test ${tags:+-tags "$tags"} -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" "$package" >"$log" 2>&1; then
 		printf 'ok   %s %s (%s)\n' "$package" "$target" "$(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"

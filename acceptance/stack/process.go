@@ -114,7 +114,7 @@ func freeAddress(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // nothing was written
+	defer listener.Close()
 	return listener.Addr().String()
 }
 
