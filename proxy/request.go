@@ -91,7 +91,9 @@ func (o *order) members(ctx context.Context) (set []openai.Member) {
 	put("model", openai.String(o.engine.UpstreamModel(o.info)))
 	put("stream", "true")
 	put("stream_options", streamOptions(d))
-	messages := openai.ForwardMessages(req.Messages, openai.Forwarding{History: history(o.format.History), ThinkingField: d.ThinkingField})
+	messages := openai.ForwardMessages(req.Messages, openai.Forwarding{
+		History: history(o.format.History), ThinkingField: d.ThinkingField, Split: o.divide, Prefill: req.Continued,
+	})
 	if o.plan.closed {
 		var flags []openai.Member
 		messages, flags = o.plan.behind(messages, o)
@@ -135,6 +137,29 @@ func history(h reasoning.History) openai.History {
 	case reasoning.HistoryKeep:
 	}
 	return openai.KeepThinking
+}
+
+// divide splits the text of an earlier answer at the format's markers: a client
+// that sends an answer back with its thinking has an opener at its start.
+func (o *order) divide(text string) (thinking, answer string, ok bool) {
+	if len(o.format.Open) == 0 || len(o.format.Close) == 0 {
+		return "", text, false
+	}
+	parser := reasoning.New(&o.format, reasoning.StartAnswer)
+	var t, a strings.Builder
+	take := func(segs []reasoning.Segment) {
+		for _, s := range segs {
+			if s.Kind == reasoning.Thinking {
+				t.WriteString(s.Text)
+			} else {
+				a.WriteString(s.Text)
+			}
+		}
+	}
+	take(parser.Feed(text))
+	_, closed := parser.Boundary()
+	take(parser.Close())
+	return t.String(), a.String(), closed && t.Len() > 0
 }
 
 // contextMargin is how many tokens before the end of its context SGLang stops

@@ -11,16 +11,16 @@ import (
 
 func TestAppendString(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                  `""`,
-		"plain":             `"plain"`,
-		`a"b\c/`:            `"a\"b\\c/"`,
-		"\n\r\t":            `"\n\r\t"`,
-		"\x00\x1f\b\f\x7f":  "\"\\u0000\\u001f\\u0008\\u000c\x7f\"",
-		"<a href='&'>":      `"<a href='&'>"`,
+		"":                 `""`,
+		"plain":            `"plain"`,
+		`a"b\c/`:           `"a\"b\\c/"`,
+		"\n\r\t":           `"\n\r\t"`,
+		"\x00\x1f\b\f\x7f": "\"\\u0000\\u001f\\u0008\\u000c\x7f\"",
+		"<a href='&'>":     `"<a href='&'>"`,
 		"é日本🙂\u2028\ufffd": "\"é日本🙂\u2028\ufffd\"",
-		"a\xffb":            "\"a\ufffdb\"",
-		"\xf0\x9f\x99":      "\"\ufffd\ufffd\ufffd\"",
-		"\xed\xa0\x80":      "\"\ufffd\ufffd\ufffd\"", // a surrogate
+		"a\xffb":           "\"a\ufffdb\"",
+		"\xf0\x9f\x99":     "\"\ufffd\ufffd\ufffd\"",
+		"\xed\xa0\x80":     "\"\ufffd\ufffd\ufffd\"", // a surrogate
 	} {
 		if got := string(openai.AppendString(nil, in)); got != want {
 			t.Errorf("AppendString(%q) = %s, want %s", in, got, want)

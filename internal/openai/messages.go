@@ -37,6 +37,12 @@ type Forwarding struct {
 	// thinking; what came under another of the names that clients use is renamed.
 	// Zero means that the names stay as they came.
 	ThinkingField string
+	// Split divides a text at the format's markers, for clients that send the
+	// whole of an answer back as content; ok says that there was thinking in it.
+	// Zero means that contents stay as they came.
+	Split func(text string) (thinking, answer string, ok bool)
+	// Prefill says that the last message is to be continued and stays as it came.
+	Prefill bool
 }
 
 // thinkingFields are the members in which clients send thinking back.
@@ -60,7 +66,10 @@ func ForwardMessages(raw string, how Forwarding) string {
 	leading, changed := true, false
 	for i, m := range all {
 		keep := how.History == KeepThinking || how.History == KeepToolTurn && i > lastUser
-		message := forward(m, keep, how.ThinkingField)
+		message := m.Raw
+		if !how.Prefill || i < len(all)-1 {
+			message = forward(m, keep, how)
+		}
 		leading = leading && isSystem(m)
 		if n := len(out); leading && n > 0 {
 			if joined, ok := joinPlain(out[n-1], message); ok {
@@ -83,7 +92,7 @@ func roleOf(m gjson.Result) string { return strings.ToLower(m.Get("role").Str) }
 func isSystem(m gjson.Result) bool { return roleOf(m) == system || roleOf(m) == developer }
 
 // forward returns one message as the engine reads it.
-func forward(m gjson.Result, keep bool, field string) string {
+func forward(m gjson.Result, keep bool, how Forwarding) string {
 	switch roleOf(m) {
 	case developer:
 		return edit(m, func(key, value string) (string, string) {
@@ -93,31 +102,69 @@ func forward(m gjson.Result, keep bool, field string) string {
 			return key, value
 		})
 	case assistant:
-		return forwardThinking(m, keep, field)
+		return forwardThinking(m, keep, how)
 	default:
 		return m.Raw
 	}
 }
 
 // forwardThinking leaves thinking out of a message, or under one name in it:
-// that of the first field which has some.
-func forwardThinking(m gjson.Result, keep bool, field string) string {
+// that of the first field which has some, else what stands in its content.
+func forwardThinking(m gjson.Result, keep bool, how Forwarding) string {
 	found, thinking := thinkingField(m)
-	if found == "" || keep && field == "" {
+	text, content, inside := thinkingText(thinking), "", false
+	if found == "" {
+		text, content, inside = contentThinking(m.Get("content"), how)
+	}
+	if found == "" && !inside || keep && how.ThinkingField == "" {
 		return m.Raw
 	}
-	return edit(m, func(key, value string) (string, string) {
+	message := edit(m, func(key, value string) (string, string) {
 		switch {
+		case inside && key == "content":
+			return key, content
 		case !isThinking(key):
 			return key, value
 		case !keep || key != found:
 			return key, ""
 		case thinking.Type == gjson.String:
-			return field, value
+			return how.ThinkingField, value
 		default:
-			return field, String(thinkingText(thinking))
+			return how.ThinkingField, String(text)
 		}
 	})
+	if inside && keep {
+		message = message[:len(message)-1] + "," + String(how.ThinkingField) + ":" + String(text) + "}"
+	}
+	return message
+}
+
+// contentThinking finds thinking that a client sends back inside the content: as
+// parts of type thinking or reasoning, or between the format's markers. content
+// is what is left without it, as raw JSON.
+func contentThinking(v gjson.Result, how Forwarding) (text, content string, found bool) {
+	if v.Type == gjson.String && how.Split != nil {
+		thinking, answer, ok := how.Split(v.Str)
+		return thinking, String(answer), ok
+	}
+	if !v.IsArray() {
+		return "", "", false
+	}
+	var thinking strings.Builder
+	var rest []string
+	v.ForEach(func(_, part gjson.Result) bool {
+		switch part.Get("type").Str {
+		case "thinking", "reasoning":
+			found = true
+			thinking.WriteString(part.Get("thinking").String() + part.Get("text").String())
+		case "redacted_thinking":
+			found = true // nobody but who made it can read it
+		default:
+			rest = append(rest, part.Raw)
+		}
+		return true
+	})
+	return thinking.String(), "[" + strings.Join(rest, ",") + "]", found
 }
 
 func isThinking(key string) bool {
@@ -159,57 +206,4 @@ func thinkingText(v gjson.Result) string {
 		})
 	}
 	return b.String()
-}
-
-// edit returns an object with each member as change returns it. A member whose
-// value becomes empty is left out.
-func edit(object gjson.Result, change func(key, value string) (string, string)) string {
-	b := make([]byte, 0, len(object.Raw)+len(system))
-	b = append(b, '{')
-	object.ForEach(func(key, value gjson.Result) bool {
-		name, raw := change(key.Str, value.Raw)
-		if raw == "" {
-			return true
-		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		if name == key.Str {
-			b = append(b, key.Raw...)
-		} else {
-			b = AppendString(b, name)
-		}
-		b = append(append(b, ':'), raw...)
-		return true
-	})
-	return string(append(b, '}'))
-}
-
-// joinPlain joins two system messages that are a role and a string, no more.
-func joinPlain(a, b string) (string, bool) {
-	first, ok := plainText(a)
-	second, also := plainText(b)
-	if !ok || !also {
-		return "", false
-	}
-	between := `\n\n`
-	if len(first) <= 2 || len(second) <= 2 {
-		between = "" // one of them is empty
-	}
-	return `{"role":"` + system + `","content":` + first[:len(first)-1] + between + second[1:] + "}", true
-}
-
-// plainText returns the content of such a message as raw JSON.
-func plainText(message string) (raw string, ok bool) {
-	ok = true
-	gjson.Parse(message).ForEach(func(key, value gjson.Result) bool {
-		switch {
-		case key.Str == "content" && value.Type == gjson.String:
-			raw = value.Raw
-		case key.Str != "role":
-			ok = false
-		}
-		return ok
-	})
-	return raw, ok && raw != ""
 }

@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"oneslot/internal/openai"
@@ -45,6 +46,13 @@ func TestForwardMessages(t *testing.T) {
 		{"of a user it is no thinking", keep, `[{"role":"user","reasoning":"c","content":"b"}]`, ""},
 
 		{"dropped", openai.Forwarding{History: openai.DropThinking}, `[{"role":"assistant","reasoning":"c","reasoning_content":"c","content":"b"},{"role":"user","content":"d"}]`, `[{"role":"assistant","content":"b"},{"role":"user","content":"d"}]`},
+		{"thinking parts go where the engine reads", keep, `[{"role":"assistant","content":[{"type":"thinking","thinking":"c"},{"type":"text","text":"b"},{"type":"redacted_thinking","data":"x"}]}]`,
+			`[{"role":"assistant","content":[{"type":"text","text":"b"}],"reasoning_content":"c"}]`},
+		{"thinking parts are dropped", openai.Forwarding{History: openai.DropThinking}, `[{"role":"assistant","content":[{"type":"reasoning","text":"c"},{"type":"text","text":"b"}]}]`,
+			`[{"role":"assistant","content":[{"type":"text","text":"b"}]}]`},
+		{"markers in content", splitting(openai.KeepThinking), `[{"role":"assistant","content":"<c>b"},{"role":"user","content":"<c>b"}]`, `[{"role":"assistant","content":"b","reasoning_content":"c"},{"role":"user","content":"<c>b"}]`},
+		{"markers in content, dropped", splitting(openai.DropThinking), `[{"role":"assistant","content":"<c>b"}]`, `[{"role":"assistant","content":"b"}]`},
+		{"a prefill stays", prefilled(splitting(openai.DropThinking)), `[{"role":"assistant","content":"<c>b"}]`, ""},
 		{"only the tool turn's is kept", openai.Forwarding{History: openai.KeepToolTurn, ThinkingField: "reasoning_content"},
 			`[{"role":"user","content":"a"},{"role":"assistant","reasoning":"old","content":"b"},{"role":"user","content":"c"},{"role":"assistant","reasoning":"new","content":null},{"role":"tool","content":"1"}]`,
 			`[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"},{"role":"assistant","reasoning_content":"new","content":null},{"role":"tool","content":"1"}]`},
@@ -90,4 +98,20 @@ func FuzzForwardMessages(f *testing.F) {
 			t.Fatalf("%q became %q", in, out)
 		}
 	})
+}
+
+// splitting has a marker format of one letter between angle brackets.
+func splitting(h openai.History) openai.Forwarding {
+	return openai.Forwarding{History: h, ThinkingField: "reasoning_content", Split: func(text string) (string, string, bool) {
+		thinking, answer, ok := strings.Cut(strings.TrimPrefix(text, "<"), ">")
+		if !ok || !strings.HasPrefix(text, "<") {
+			return "", text, false
+		}
+		return thinking, answer, true
+	}}
+}
+
+func prefilled(f openai.Forwarding) openai.Forwarding {
+	f.Prefill = true
+	return f
 }

@@ -46,3 +46,56 @@ func Rewrite(body []byte, set []Member, drop func(key string) bool) []byte {
 	}
 	return append(out, '}')
 }
+
+// edit returns an object with each member as change returns it. A member whose
+// value becomes empty is left out.
+func edit(object gjson.Result, change func(key, value string) (string, string)) string {
+	b := make([]byte, 0, len(object.Raw)+len(system))
+	b = append(b, '{')
+	object.ForEach(func(key, value gjson.Result) bool {
+		name, raw := change(key.Str, value.Raw)
+		if raw == "" {
+			return true
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		if name == key.Str {
+			b = append(b, key.Raw...)
+		} else {
+			b = AppendString(b, name)
+		}
+		b = append(append(b, ':'), raw...)
+		return true
+	})
+	return string(append(b, '}'))
+}
+
+// joinPlain joins two system messages that are a role and a string, no more.
+func joinPlain(a, b string) (string, bool) {
+	first, ok := plainText(a)
+	second, also := plainText(b)
+	if !ok || !also {
+		return "", false
+	}
+	between := `\n\n`
+	if len(first) <= 2 || len(second) <= 2 {
+		between = "" // one of them is empty
+	}
+	return `{"role":"` + system + `","content":` + first[:len(first)-1] + between + second[1:] + "}", true
+}
+
+// plainText returns the content of such a message as raw JSON.
+func plainText(message string) (raw string, ok bool) {
+	ok = true
+	gjson.Parse(message).ForEach(func(key, value gjson.Result) bool {
+		switch {
+		case key.Str == "content" && value.Type == gjson.String:
+			raw = value.Raw
+		case key.Str != "role":
+			ok = false
+		}
+		return ok
+	})
+	return raw, ok && raw != ""
+}
