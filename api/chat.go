@@ -134,6 +134,9 @@ func (s *Server) connect(c echo.Context, x *exchange) error {
 		}
 		h.Set("X-Oneslot-Wait-Ms", strconv.FormatInt(x.waited().Milliseconds(), 10))
 	})
+	if s.Proxy.Unsupported(x.call, x.pool.slots()) {
+		client.AddHeader("X-Oneslot-Budget", "unsupported")
+	}
 	client.SetSilent(x.call.Silent())
 	client.SetStatus(func() string {
 		if p, ok := x.pool.Queue.Place(x.row.ID); ok {

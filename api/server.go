@@ -77,6 +77,15 @@ func (p *Pool) unnamed() bool {
 // noName is what an Engine calls a model that it does not know.
 const noName = "default"
 
+// slots names the pool's engine slots.
+func (p *Pool) slots() []string {
+	var names []string
+	for _, e := range p.Engines {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
 // Deps is what the edge needs of the rest of the program.
 type Deps struct {
 	// Pools are the lines, at least one.

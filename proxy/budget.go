@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +24,8 @@ type plan struct {
 	thinking string // what was thought before
 	split    bool   // the engine splits thinking by itself
 	cut      bool   // thinking was closed at the budget
-	failed   bool   // the engine thought on behind closed thinking
+	failed   bool   // the engine does not go on behind closed thinking
+	reopened bool   // it refused to begin there, and was asked to begin as usual
 }
 
 // newPlan decides how the request's budget is kept on this engine. An engine
@@ -154,6 +153,7 @@ type thinkingSoFar struct {
 	text  strings.Builder
 	bytes int  // of the engine's text so far
 	cut   bool // the budget is used up; what still comes is not the client's
+	over  bool // the engine has ended the run that was cut
 }
 
 func (t *thinkingSoFar) keep(piece split.Piece) {
@@ -187,39 +187,4 @@ func (p *pump) gauged(c *openai.Chunk) bool {
 		p.run.stop(errBudget)
 	}
 	return t.cut
-}
-
-// goOn readies the pump for the run that gives the answer, once the engine is
-// idle. It returns errBudget when that run is to be made, else the end.
-func (p *pump) goOn(ctx context.Context) (Report, error) {
-	o := p.order
-	o.plan.used = p.meter.Progress().Thinking.N
-	if limit := o.call.Request.MaxTokens; limit > 0 && o.plan.used >= limit {
-		p.reason = "length"
-		p.call.Idle()
-		return p.end(), nil
-	}
-	settled, cancel := context.WithTimeout(ctx, p.cfg.AbortBound)
-	defer cancel()
-	if err := o.engine.Settle(settled); err != nil {
-		err = errors.Join(fmt.Errorf("%w: it could not be stopped at the thinking budget", ErrEngine), err)
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		p.client.Fail(err)
-		return p.report(""), err
-	}
-	if p.client.Context().Err() != nil {
-		p.call.Idle()
-		return p.report(""), ErrClient
-	}
-	o.plan.closed, o.plan.cut, o.plan.split = true, true, !p.split.Own()
-	o.plan.thinking = p.thinking.text.String()
-	o.write(ctx)
-	p.split = o.splitter()
-	p.meter.NextRun()
-	p.thinking = thinkingSoFar{}
-	p.bounded = true
-	p.client.SetStatus(p.status)
-	return Report{}, errBudget
 }

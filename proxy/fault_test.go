@@ -157,12 +157,13 @@ func TestEngineRefuses(t *testing.T) {
 	}
 }
 
-// TestEngineIsNotThere, or not yet: nothing of the request has reached it.
+// TestEngineIsNotThere, or not yet: nothing of the request has reached it, but
+// the slot is not called idle, so that the line waits instead of failing.
 func TestEngineIsNotThere(t *testing.T) {
 	bothWays(t, func(t *testing.T, stream bool) {
 		r := newRig(t, setup{sim: simengine.Config{Slots: 1}})
 		r.sim.SetFaults(simengine.Faults{Dead: true})
-		if x := r.serve(ask(stream, "")); !errors.Is(x.err, proxy.ErrUnreachable) || x.idle.Load() != 1 || x.report.Tokens.Completion.Source != "not_run" {
+		if x := r.serve(ask(stream, "")); !errors.Is(x.err, proxy.ErrUnreachable) || x.idle.Load() != 0 || x.report.Tokens.Completion.Source != "not_run" {
 			t.Errorf("dead from the start: %v, idle %d", x.err, x.idle.Load())
 		}
 		r.sim.SetFaults(simengine.Faults{})
@@ -177,7 +178,7 @@ func TestEngineIsNotThere(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := &rig{t: t}
 		r.open(setup{engine: engine.Config{Dial: refuse, Dialect: "sglang"}})
-		if x := r.serve(ask(true, "")); !errors.Is(x.err, proxy.ErrUnreachable) || !errors.Is(x.err, engine.ErrUnreachable) || x.idle.Load() != 1 || x.w.status != 502 {
+		if x := r.serve(ask(true, "")); !errors.Is(x.err, proxy.ErrUnreachable) || !errors.Is(x.err, engine.ErrUnreachable) || x.idle.Load() != 0 || x.w.status != 502 {
 			t.Errorf("nobody listens: %v, idle %d, status %d", x.err, x.idle.Load(), x.w.status)
 		}
 	})
@@ -195,7 +196,7 @@ func TestEngineGoesAway(t *testing.T) {
 		}
 		gone = true
 		x := r.serve(ask(true, ""))
-		if !errors.Is(x.err, proxy.ErrUnreachable) || x.idle.Load() != 1 {
+		if !errors.Is(x.err, proxy.ErrUnreachable) || x.idle.Load() != 0 {
 			t.Errorf("got %v, idle %d", x.err, x.idle.Load())
 		}
 	})
@@ -212,8 +213,12 @@ func TestSilence(t *testing.T) {
 	}{
 		{"no headers", setup{engine: engine.Config{Headers: 3 * time.Second}}, script.Script{script.Sleep(time.Hour)}, proxy.ErrNoAnswer, 3 * time.Second},
 		{"no token", setup{proxy: proxy.Config{FirstToken: 5 * time.Second}}, script.Script{script.Sleep(time.Hour)}, proxy.ErrNoAnswer, 5 * time.Second},
-		{"headers and a role, but no token", setup{proxy: proxy.Config{FirstToken: 50 * time.Second, Idle: time.Second}, engine: engine.Config{Headers: time.Second}},
-			script.Script{event(`{"role":"assistant","content":""}`), script.Sleep(time.Hour)}, proxy.ErrNoAnswer, 50 * time.Second},
+		{
+			"headers and a role, but no token",
+			setup{proxy: proxy.Config{FirstToken: 50 * time.Second, Idle: time.Second}, engine: engine.Config{Headers: time.Second}},
+			script.Script{event(`{"role":"assistant","content":""}`), script.Sleep(time.Hour)},
+			proxy.ErrNoAnswer, 50 * time.Second,
+		},
 		{"only pings", setup{proxy: proxy.Config{FirstToken: 50 * time.Second}}, script.Script{script.Repeat(":\n\n", 0, time.Second)}, proxy.ErrNoAnswer, 50 * time.Second},
 		{"in the middle", setup{proxy: proxy.Config{Idle: 10 * time.Second, FirstToken: time.Minute}}, script.Script{script.Sleep(20 * time.Second), say, script.Sleep(9 * time.Second), say, script.Sleep(time.Hour)}, proxy.ErrStalled, 39 * time.Second},
 		{"pings in the middle", setup{proxy: proxy.Config{Idle: 10 * time.Second}}, script.Script{say, script.Repeat(":\n\n", 0, time.Second)}, proxy.ErrStalled, 10 * time.Second},

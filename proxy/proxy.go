@@ -118,23 +118,45 @@ func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client
 	}
 	o, err := p.prepare(ctx, t, call, client)
 	if err != nil {
-		call.Idle() // nothing of the request has reached the engine
+		if !errors.Is(err, ErrUnreachable) {
+			call.Idle() // nothing of the request has reached the engine
+		}
 		return notRun(), err
 	}
 	u := p.newPump(o, client)
 	defer p.enter(call.ID, u.live)()
 	for {
 		report, err := p.attempt(ctx, u)
-		if !errors.Is(err, errBudget) {
-			return report, err
+		if errors.Is(err, errBudget) {
+			report, err = u.goOn(ctx)
 		}
-		if report, err = u.goOn(ctx); !errors.Is(err, errBudget) {
+		if !errors.Is(err, errAgain) {
 			return report, err
 		}
 	}
 }
 
-// attempt is one run on the engine, of the one or two that make an answer.
+// Unsupported reports whether it is known that no engine of the given slots can
+// keep the call's thinking budget.
+func (p *Proxy) Unsupported(call *Call, slots []string) bool {
+	for _, name := range slots {
+		t, err := p.target(name)
+		if err != nil {
+			return false
+		}
+		info, known := t.engine.Known()
+		o := &order{target: t, call: call, info: info}
+		if !known {
+			return false
+		}
+		if plan := o.newPlan(); !plan.unsupported() {
+			return false
+		}
+	}
+	return true
+}
+
+// attempt is one run on the engine, of the few that make an answer.
 func (p *Proxy) attempt(ctx context.Context, u *pump) (Report, error) {
 	r := newRun(ctx, u.order, p.cfg.AbortBound, func(cause error) {
 		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errStopString) && !errors.Is(cause, errBudget) {

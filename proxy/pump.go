@@ -86,7 +86,6 @@ func (p *pump) complete() bool { return p.reason != "" || p.split.Stopped() }
 // it has: an abort only works while the stream is attached.
 func (p *pump) drain(fault error, body io.Reader) {
 	p.release()
-	p.flush()
 	p.run.stop(fault)
 	_, _ = io.Copy(io.Discard, body)
 }

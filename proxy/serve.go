@@ -26,9 +26,13 @@ func (p *pump) serve(body []byte) (Report, error) {
 	if resp.StatusCode != http.StatusOK {
 		return p.refused(resp)
 	}
+	if p.order.plan.reopened {
+		p.order.stuck.Store(true) // only behind closed thinking it was refused
+	}
 	whole, err := p.move(resp.Body)
 	cause := p.run.reason()
 	if errors.Is(cause, errBudget) {
+		p.thinking.over = whole
 		return Report{}, errBudget // the slot is kept for the rest of the answer
 	}
 	if whole {
@@ -78,12 +82,24 @@ func (p *pump) refused(resp *http.Response) (Report, error) {
 	status := resp.StatusCode
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	if cause := p.run.reason(); cause != nil {
-		return notRun(), cause
+		return p.soFar(), cause
 	}
 	if status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusTooManyRequests {
+		if report, err := p.refusedClosed(); err != nil || report.Runs > 0 {
+			return report, err
+		}
 		p.call.Idle()
 	}
-	return notRun(), openai.EngineProblem(status, string(text))
+	return p.soFar(), openai.EngineProblem(status, string(text))
+}
+
+// soFar is the report of a run that brought nothing: what an earlier run of the
+// same answer used, if there was one.
+func (p *pump) soFar() Report {
+	if p.order.plan.cut {
+		return p.report("")
+	}
+	return notRun()
 }
 
 // unsent explains a request that got no response.
@@ -92,8 +108,9 @@ func (p *pump) unsent(err error) (Report, error) {
 	case cause != nil:
 		return p.report(""), cause
 	case errors.Is(err, engine.ErrUnreachable):
-		p.call.Idle()
-		return notRun(), fmt.Errorf("%w: %w", ErrUnreachable, err)
+		// The slot is not called idle: who is next would meet the same, while the
+		// line can wait until the engine is back.
+		return p.soFar(), fmt.Errorf("%w: %w", ErrUnreachable, err)
 	default:
 		return p.report(""), fmt.Errorf("%w: %w", ErrCut, err)
 	}
@@ -101,11 +118,7 @@ func (p *pump) unsent(err error) (Report, error) {
 
 // streamProblem reads the error member of an event.
 func streamProblem(raw string) *openai.Problem {
-	status := int(gjson.Get(raw, "code").Int())
-	if status < http.StatusBadRequest || status > 599 {
-		status = http.StatusInternalServerError
-	}
-	return openai.EngineProblem(status, `{"error":`+raw+`}`)
+	return openai.EngineProblem(int(gjson.Get(raw, "code").Int()), `{"error":`+raw+`}`)
 }
 
 // end gives out the rest of a complete answer.
@@ -153,4 +166,78 @@ func (p *pump) report(reason string) Report {
 	first, turned := mark(p.first), mark(p.turned)
 	r.Prefill, r.Thinking, r.Answer = first.Sub(p.began), turned.Sub(first), end.Sub(turned)
 	return r
+}
+
+// goOn readies the pump for the run that gives the answer, once the engine is
+// done with the one that was cut. It returns errAgain when that run is to be
+// made, else the end.
+func (p *pump) goOn(ctx context.Context) (Report, error) {
+	plan := &p.order.plan
+	plan.cut, plan.used = true, p.meter.Progress().Thinking.N
+	if err := p.quiet(ctx); err != nil {
+		p.client.Fail(err)
+		return p.report(""), err
+	}
+	if p.lost || p.client.Context().Err() != nil {
+		p.call.Idle()
+		return p.report(""), ErrClient
+	}
+	if limit := p.call.Request.MaxTokens; limit > 0 && plan.used >= limit {
+		p.call.Idle()
+		p.reason = "length"
+		return p.end(), nil
+	}
+	plan.closed, plan.split, plan.thinking = true, !p.split.Own(), p.thinking.text.String()
+	p.restart(ctx)
+	p.meter.NextRun()
+	p.bounded = true
+	return Report{}, errAgain
+}
+
+// quiet waits until the engine has been seen idle, unless it has ended the run
+// by itself.
+func (p *pump) quiet(ctx context.Context) error {
+	if p.thinking.over {
+		return nil
+	}
+	settled, cancel := context.WithTimeout(ctx, p.cfg.AbortBound)
+	defer cancel()
+	err := p.order.engine.Settle(settled)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return fmt.Errorf("%w: it could not be stopped at the thinking budget: %w", ErrEngine, err)
+	}
+}
+
+// restart makes the pump ready for another run of the same answer.
+func (p *pump) restart(ctx context.Context) {
+	p.order.write(ctx)
+	p.split = p.order.splitter()
+	p.thinking = thinkingSoFar{}
+	p.client.SetStatus(p.status)
+}
+
+// refusedClosed is what follows when an engine refuses a run behind closed
+// thinking. Behind a cut the answer ends there; at the start the request is made
+// as usual, and if that is taken, later ones know. Else it returns nothing, and
+// the refusal is the client's.
+func (p *pump) refusedClosed() (Report, error) {
+	plan := &p.order.plan
+	switch {
+	case plan.cut:
+		p.order.stuck.Store(true)
+		plan.failed = true
+		p.call.Idle()
+		p.reason = "length"
+		return p.end(), nil
+	case plan.closed:
+		plan.closed, plan.able, plan.reopened = false, false, true
+		p.restart(p.run.life)
+		return Report{}, errAgain
+	}
+	return Report{}, nil
 }

@@ -100,3 +100,6 @@ var (
 	// errBudget: it has thought enough.
 	errBudget = errors.New("proxy: the thinking budget is used up")
 )
+
+// errAgain says that another run is to be made for the same answer.
+var errAgain = errors.New("proxy: another run is to be made")

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -140,6 +143,76 @@ func TestUnknownEffort(t *testing.T) {
 		r := p.post(t.Context(), ask(true, `,"reasoning_effort":"huge"`), nil)
 		if r.status != 400 || !strings.Contains(r.body, "reasoning_effort") || !strings.Contains(r.body, "medium") {
 			t.Errorf("the client got %d %s", r.status, r.body)
+		}
+	})
+}
+
+// closedRun reports whether a request is to go on behind closed thinking.
+func closedRun(body string) bool { return strings.Contains(body, `"continue_final_message":true`) }
+
+// An engine that refuses to go on behind closed thinking: an answer that was cut
+// ends as length, one that was to begin there begins as usual, and later
+// requests know.
+func TestEngineThatCannotContinue(t *testing.T) {
+	refusing := func(t *testing.T) *proxyUnderTest {
+		return start(t, simengine.Config{Thinking: 200, Answer: 20}, "", func(w http.ResponseWriter, r *http.Request, body string) bool {
+			if !closedRun(body) {
+				return false
+			}
+			w.WriteHeader(http.StatusBadRequest)
+			_, err := io.WriteString(w, `{"object":"error","message":"no such thing","type":"BadRequestError","param":null,"code":400}`)
+			return err == nil
+		})
+	}
+	t.Run("behind a cut", func(t *testing.T) {
+		inBubble(t, func(t *testing.T) {
+			p := refusing(t)
+			r := p.post(t.Context(), ask(true, `,"thinking_budget":24`), nil)
+			if a := (&r).answer(t); a.finish != "length" || a.reasoning == "" || a.content != "" || a.err != nil {
+				t.Errorf("the client got %+v", a)
+			}
+			record := p.record(r)
+			if record["outcome"] != "served" || record["budget"] != "unsupported" || record["answer_started"] != false || tokens(record, "thinking") != 24.0 {
+				t.Errorf("its record is %v", record)
+			}
+			r = p.post(t.Context(), ask(false, `,"thinking_budget":24`), nil)
+			if a := (&r).answer(t); a.finish != "stop" || r.header.Get("X-Oneslot-Budget") != "unsupported" {
+				t.Errorf("the next client got %v %+v", r.header, a)
+			}
+		})
+	})
+	t.Run("from the start", func(t *testing.T) {
+		inBubble(t, func(t *testing.T) {
+			p := refusing(t)
+			r := p.post(t.Context(), ask(true, `,"reasoning_effort":"none"`), nil)
+			if a := (&r).answer(t); a.finish != "stop" || a.reasoning == "" || a.content == "" {
+				t.Errorf("the client got %+v", a)
+			}
+			if record := p.record(r); record["budget"] != "unsupported" {
+				t.Errorf("its record is %v", record)
+			}
+		})
+	})
+}
+
+// A client that leaves at the cut gets no second run.
+func TestClientLeavesAtTheCut(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := start(t, simengine.Config{Thinking: 200, Answer: 20, Ghost: true}, "")
+		ctx, leave := context.WithCancel(t.Context())
+		s := p.open(ctx, ask(true, `,"thinking_budget":24`))
+		p.until(func(s simengine.Stats) bool { return len(s.Runs) == 1 && !s.Runs[0].Aborted.IsZero() })
+		leave()
+		record := p.settledRecord(s.header.Get("X-Request-Id"))
+		if o := record["outcome"]; o != "client_gone" && o != "served" {
+			t.Errorf("its record is %v", record)
+		}
+		r := p.post(t.Context(), hello, nil)
+		if a := (&r).answer(t); a.finish != "stop" {
+			t.Errorf("the next client got %+v", a)
+		}
+		if s := p.engine.Stats(); s.MaxRunning != 1 || s.Ghosts != 0 {
+			t.Errorf("the engine saw %d at once, %d ghosts", s.MaxRunning, s.Ghosts)
 		}
 	})
 }

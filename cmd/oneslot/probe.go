@@ -57,18 +57,21 @@ func (f *probeFlags) run(c *cobra.Command, w *world) error {
 	if err != nil {
 		return err
 	}
+	var unwritten error
 	if f.write != "" {
-		if err := writeNew(f.write, report.Config(cfg.URL, cfg.APIKey)); err != nil {
-			return err
-		}
+		unwritten = writeNew(f.write, report.Config(cfg.URL, cfg.APIKey))
 	}
 	if f.json {
 		enc := json.NewEncoder(w.out)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")
-		return enc.Encode(report)
+		return errors.Join(unwritten, enc.Encode(report))
 	}
-	return f.print(w.out, report)
+	advice := f.advice(report)
+	if unwritten != nil {
+		advice = ""
+	}
+	return errors.Join(unwritten, printReport(w.out, report, advice))
 }
 
 // config turns flags into the probe's Config. All faults are of the command line.
@@ -112,8 +115,8 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// print shows a report to a person.
-func (f *probeFlags) print(out io.Writer, r *probe.Report) error {
+// printReport shows a report to a person.
+func printReport(out io.Writer, r *probe.Report, advice string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "engine at %s\n", r.Engine)
 	if r.ReadOnly != "" {
@@ -129,7 +132,7 @@ func (f *probeFlags) print(out io.Writer, r *probe.Report) error {
 			fmt.Fprintf(&b, "%*s| %s -> %s\n", margin, "", e.Call, e.Reply)
 		}
 	}
-	b.WriteString("\n" + f.advice(r))
+	b.WriteString("\n" + advice)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

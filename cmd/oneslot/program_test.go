@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -29,45 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// pipes is a network of one listener, over pipes, so that the whole program can
-// run on the clock of a synctest bubble.
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.closed:
-		return nil, errors.New("nobody listens")
-	}
-}
-
-// proxy is a running program in front of a simulated engine.
+// proxyUnderTest is a running program in front of a simulated engine.
 type proxyUnderTest struct {
 	t      *testing.T
 	engine *simengine.Engine
@@ -99,12 +60,12 @@ const base = "http://proxy.test"
 
 // start runs the whole program in front of a simulated engine, inside the
 // caller's bubble. settings is YAML beside the engine's row.
-func start(t *testing.T, sim simengine.Config, settings string) *proxyUnderTest {
+func start(t *testing.T, sim simengine.Config, settings string, first ...answering) *proxyUnderTest {
 	t.Helper()
-	engine, toEngine := simtest.Pipe(t, sim)
+	engine, toEngine := simtest.Pipe(t, sim, func(next http.Handler) http.Handler { return before(first, next) })
 	p := &proxyUnderTest{t: t, engine: engine, logs: &lockedBuffer{}}
-	line := newPipes()
-	p.dial = line.dial
+	line := simtest.NewPipes()
+	p.dial = line.Dial
 	dir := t.TempDir()
 	if !strings.Contains(settings, "engines:") {
 		settings += "\nengines: [{name: spark, url: \"http://engine.test\", model: ripple, dialect: sglang}]\n"
@@ -122,7 +83,7 @@ func start(t *testing.T, sim simengine.Config, settings string) *proxyUnderTest 
 			dial:   toEngine.Transport.(*http.Transport).DialContext,
 		})
 	}()
-	transport := &http.Transport{DialContext: line.dial, DisableCompression: true}
+	transport := &http.Transport{DialContext: line.Dial, DisableCompression: true}
 	p.client = &http.Client{Transport: transport}
 	var once sync.Once
 	p.stop = func() (err error) {
@@ -142,6 +103,25 @@ func start(t *testing.T, sim simengine.Config, settings string) *proxyUnderTest 
 		}
 	})
 	return p
+}
+
+// answering may take a request to the engine out of its hands.
+type answering func(w http.ResponseWriter, r *http.Request, body string) (done bool)
+
+func before(first []answering, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the proxy has hung up
+		}
+		for _, f := range first {
+			if f(w, r, string(body)) {
+				return
+			}
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
 }
 
 // inBubble runs a test on a clock of its own.

@@ -43,18 +43,23 @@ func Start(t testing.TB, cfg simengine.Config) (*simengine.Engine, string) {
 
 // Pipe serves an engine without a network; client reaches it under any host
 // name. In a synctest bubble all its
-// waits are on the bubble's clock.
-func Pipe(t testing.TB, cfg simengine.Config) (e *simengine.Engine, client *http.Client) {
+// waits are on the bubble's clock. around wraps the engine's handler, the last
+// outermost.
+func Pipe(t testing.TB, cfg simengine.Config, around ...func(http.Handler) http.Handler) (e *simengine.Engine, client *http.Client) {
 	t.Helper()
 	e, err := simengine.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-	server := &http.Server{Handler: e, ReadHeaderTimeout: time.Hour}
+	line := NewPipes()
+	var handler http.Handler = e
+	for _, wrap := range around {
+		handler = wrap(handler)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Hour}
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = server.Serve(line) }) // ends with ErrServerClosed
-	transport := &http.Transport{DialContext: line.dial}
+	transport := &http.Transport{DialContext: line.Dial}
 	t.Cleanup(func() {
 		e.Close()
 		transport.CloseIdleConnections()
@@ -64,15 +69,19 @@ func Pipe(t testing.TB, cfg simengine.Config) (e *simengine.Engine, client *http
 	return e, &http.Client{Transport: transport}
 }
 
-// pipes is a listener whose connections are pipes.
-type pipes struct {
+// NewPipes returns a listener whose connections are pipes.
+func NewPipes() *Pipes { return &Pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+// Pipes is a network of one listener, without addresses, so that a whole program
+// can run on the clock of a synctest bubble.
+type Pipes struct {
 	conns  chan net.Conn
 	once   sync.Once
 	closed chan struct{}
 }
 
 // Accept waits for the next dial.
-func (p *pipes) Accept() (net.Conn, error) {
+func (p *Pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
 		return c, nil
@@ -82,15 +91,16 @@ func (p *pipes) Accept() (net.Conn, error) {
 }
 
 // Close ends Accept and all dials.
-func (p *pipes) Close() error {
+func (p *Pipes) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil
 }
 
 // Addr is no address.
-func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+func (p *Pipes) Addr() net.Addr { return pipeAddr{} }
 
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+// Dial opens a connection to the listener, whatever the address.
+func (p *Pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	near, far := net.Pipe()
 	select {
 	case p.conns <- far:
