@@ -125,19 +125,18 @@ func (p *prober) carried(ctx context.Context, c carry, r *reply) Finding {
 		with = "with " + flags
 	}
 	own, err := p.engine.Count(ctx, c.text)
-	prompt, _, shown := p.render(ctx, c.members...)
-	switch most := p.base() + own; {
-	case err == nil && p.base() >= 0 && r.prompt >= 0 && r.prompt <= most+countSlack:
-		f.State = Found
-		f.Evidence = append(f.Evidence, Evidence{"tokens", fmt.Sprintf("%d of the question alone, %d of the text, %d of both", p.base(), own, r.prompt)})
-	case shown && strings.HasSuffix(strings.TrimSpace(prompt), strings.TrimSpace(c.text)):
-		f.State = Found
-		f.Evidence = append(f.Evidence, Evidence{"the prompt", "ends " + lastEnd(prompt)})
-	case err == nil && p.base() >= 0 && r.prompt >= 0:
-		f.State, f.Detail = Absent, "the message is closed and a new turn begins"
-		f.Evidence = append(f.Evidence, Evidence{"tokens", fmt.Sprintf("%d of the question alone, %d of the text, %d of both", p.base(), own, r.prompt)})
-	default:
+	counts := Evidence{"tokens", fmt.Sprintf("%d of the question alone, %d of the text, %d of both", p.base(), own, r.prompt)}
+	switch {
+	case err != nil || p.base() < 0 || r.prompt < 0:
 		f.Detail = "it was answered, but without token counts it does not show whether the message was continued"
+	case r.prompt <= p.base()+own+countSlack:
+		f.State, f.Evidence = Found, append(f.Evidence, counts)
+	default:
+		f.State, f.Detail, f.Evidence = Absent, "the message is closed and a new turn begins", append(f.Evidence, counts)
+		// A template may put something in front, which shows in the prompt.
+		if prompt, _, _ := p.render(ctx, c.members...); p.endsSo(ctx, prompt, c.text, r.prompt) {
+			f.State, f.Evidence = Found, append(f.Evidence, Evidence{"the prompt", "ends " + lastEnd(prompt)})
+		}
 	}
 	if f.State == Found {
 		f.Value, f.Detail = "yes", with
@@ -146,6 +145,15 @@ func (p *prober) carried(ctx context.Context, c carry, r *reply) Finding {
 		}
 	}
 	return f
+}
+
+// endsSo reports whether a rendered prompt of so many tokens ends with text.
+func (p *prober) endsSo(ctx context.Context, prompt, text string, tokens int) bool {
+	if prompt == "" || !strings.HasSuffix(strings.TrimSpace(prompt), strings.TrimSpace(text)) {
+		return false
+	}
+	n, err := p.engine.Count(ctx, prompt)
+	return err == nil && max(n-tokens, tokens-n) <= countSlack
 }
 
 // countSlack is how many tokens a text may gain where it is joined to another;

@@ -143,14 +143,16 @@ func TestWhatIsMissing(t *testing.T) {
 			"text without markers", markers.Sight{Model: "m", Raw: "OK, of course.", Tail: header}, markers.Verdict{},
 		},
 		{
-			"the opener in the output only", markers.Sight{Model: "m", Raw: "[THINK]so the queue"},
+			"the opener in the output only",
+			markers.Sight{Model: "m", Raw: "[THINK]so the queue"},
 			markers.Verdict{
 				Known: true, Open: "[THINK]", OpenIn: "raw output", StartIn: "the model writes the opener", Rows: []string{"mistral"},
 				Row: reasoning.Format{Name: "m", Open: []string{"[THINK]"}, Close: []string{"[/THINK]"}, StartsIn: reasoning.StartAnswer, OffPrefill: "[/THINK]"},
 			},
 		},
 		{
-			"the closer in the output only", markers.Sight{Model: "m", Raw: "so[/THINK]OK"},
+			"the closer in the output only",
+			markers.Sight{Model: "m", Raw: "so[/THINK]OK"},
 			markers.Verdict{
 				Known: true, Close: "[/THINK]", CloseIn: "raw output", StartIn: "the model writes the closer without an opener",
 				Row: reasoning.Format{Name: "m", Open: []string{"[THINK]"}, Close: []string{"[/THINK]"}, StartsIn: reasoning.StartThinking, OffPrefill: "[/THINK]"},
@@ -165,7 +167,8 @@ func TestWhatIsMissing(t *testing.T) {
 			},
 		},
 		{
-			"both, of rows that begin in two places", markers.Sight{Model: "m", Template: "'<think>' '</think>'"},
+			"both, of rows that begin in two places",
+			markers.Sight{Model: "m", Template: "'<think>' '</think>'"},
 			markers.Verdict{
 				Known: true, Open: "<think>", OpenIn: "the chat template", Close: "</think>", CloseIn: "the chat template",
 				Rows: []string{"deepseek-r1", "glm-4.5", "kimi-k2", "olmo3", "qwen3", "qwen3-thinking", "qwen3.5", "ripple", "think-model", "think-model-special", "think-prompt", "think-prompt-special"},
