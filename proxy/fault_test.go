@@ -127,7 +127,7 @@ func TestEngineRefuses(t *testing.T) {
 		{422, `{"detail":[]}`, 422, "", 1},
 		{429, `{"error":{"message":"slow down"}}`, 429, "", 0},
 		{500, "trace /srv/x.py", 502, "upstream_error", 0},
-		{503, body, 503, "engine_unavailable", 0},
+		{503, body, 503, "engine_down", 0},
 		{302, "", 502, "upstream_error", 0},
 		{204, "", 502, "upstream_error", 0},
 	} {

@@ -200,23 +200,30 @@ func TestClientIsToldWhileTheEngineIsDeaf(t *testing.T) {
 	})
 }
 
-// TestDrain reads on to the end for a client that has left.
+// TestDrain reads on to the end for a client that has left, whether or not that
+// shows when it is written to.
 func TestDrain(t *testing.T) {
 	bothWays(t, func(t *testing.T, stream bool) {
-		r := newRig(t, setup{proxy: proxy.Config{Drain: true}})
-		x := r.start(ask(stream, slow))
-		r.until(func(run simengine.Run) bool { return run.CompletionTokens > 5 })
-		x.leave()
-		x.w.set(func(w *writer) { w.broken = errors.New("broken pipe") })
-		x.wait()
-		run := r.last()
-		if !errors.Is(x.err, proxy.ErrClient) || run.Outcome != simengine.Stopped || x.idle.Load() != 1 || r.sim.Stats().Aborts > 0 {
-			t.Errorf("got %v, the run ended %q, idle %d", x.err, run.Outcome, x.idle.Load())
-		}
-		if x.report.Tokens.Completion.N != run.CompletionTokens || x.report.FinishReason != "stop" {
-			t.Errorf("the report says %+v", x.report)
-		}
+		drain(t, stream, nil)
+		drain(t, stream, errors.New("broken pipe"))
 	})
+}
+
+func drain(t *testing.T, stream bool, broken error) {
+	t.Helper()
+	r := newRig(t, setup{proxy: proxy.Config{Drain: true}})
+	x := r.start(ask(stream, slow))
+	r.until(func(run simengine.Run) bool { return run.CompletionTokens > 5 })
+	x.leave()
+	x.w.set(func(w *writer) { w.broken = broken })
+	x.wait()
+	run := r.last()
+	if !errors.Is(x.err, proxy.ErrClient) || run.Outcome != simengine.Stopped || x.idle.Load() != 1 || r.sim.Stats().Aborts > 0 {
+		t.Errorf("got %v, the run ended %q, idle %d", x.err, run.Outcome, x.idle.Load())
+	}
+	if x.report.Tokens.Completion.N != run.CompletionTokens || x.report.FinishReason != "stop" {
+		t.Errorf("the report says %+v", x.report)
+	}
 }
 
 // TestClientStopsReading: the write is overdue after 30 s, then the run ends.
@@ -233,6 +240,19 @@ func TestClientStopsReading(t *testing.T) {
 		}
 		if run := r.last(); run.Outcome != simengine.Aborted || x.report.Tokens.Completion.N != run.CompletionTokens {
 			t.Errorf("the run ended %q, the report says %+v", run.Outcome, x.report.Tokens)
+		}
+	})
+}
+
+// TestWriteErrorIsSeenAtOnce, not with the next token.
+func TestWriteErrorIsSeenAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, setup{sim: simengine.Config{Scripts: []script.Script{{script.Thinking("a"), script.Sleep(time.Second), script.Thinking("b"), script.Hold()}}}})
+		x := r.start(ask(true, ""))
+		x.w.await(t, `"a"`)
+		x.w.set(func(w *writer) { w.broken = errors.New("broken pipe") })
+		if x.wait(); !errors.Is(x.err, proxy.ErrClient) || x.took > 2*time.Second {
+			t.Errorf("got %v after %v", x.err, x.took)
 		}
 	})
 }
@@ -256,14 +276,15 @@ func TestClientIsLostAtTheEnd(t *testing.T) {
 func TestStopString(t *testing.T) {
 	for _, sim := range []simengine.Config{{Ghost: true}, {Dialect: simengine.VLLM}, {Dialect: simengine.LlamaCPP}} {
 		sim.Scripts = []script.Script{{
-			script.Thinking("END of "), script.Thinking("thought"), script.Answer("one E"), script.Answer("ND two"), script.Answer("three"), script.Hold(),
+			script.Thinking("END of "), script.Thinking("thought"), script.Answer("one E"), script.Answer("ND two"), script.Answer("three"),
+			event(`{"tool_calls":[{"index":0,"id":"k","function":{"name":"f","arguments":""}}]}`), script.Hold(),
 		}}
 		t.Run(string(sim.Dialect), func(t *testing.T) {
 			bothWays(t, func(t *testing.T, stream bool) {
 				r := newRig(t, setup{sim: sim})
 				x := r.serve(ask(stream, `"stop":["END"]`))
 				got := x.read()
-				if x.err != nil || got.reasoning != "END of thought" || got.content != "one " || got.finish != "stop" || stream && got.done != 1 {
+				if x.err != nil || got.reasoning != "END of thought" || got.content != "one " || got.finish != "stop" || stream && got.done != 1 || got.tools != nil {
 					t.Errorf("%v: got %+v", x.err, got)
 				}
 				if x.report.FinishReason != "stop" || x.took > 20*time.Millisecond {

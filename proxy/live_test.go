@@ -1,12 +1,14 @@
 package proxy_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"oneslot/internal/simengine"
 	"oneslot/internal/simengine/script"
 	"oneslot/proxy"
+	"oneslot/usage"
 )
 
 // TestLive looks at a run in each of its phases.
@@ -77,5 +79,47 @@ func TestReportHasTimes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// slowCount takes its time.
+type slowCount struct{}
+
+func (slowCount) Count(context.Context, string) (int, error) {
+	<-time.After(3 * time.Second)
+	return 1, nil
+}
+
+// TestTheFinishDoesNotWaitForTheCount: only the usage does.
+func TestTheFinishDoesNotWaitForTheCount(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, setup{count: slowCount{}, sim: simengine.Config{Scripts: []script.Script{{script.Thinking("t"), script.Answer("a"), script.Write(`data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n"), script.Done()}}}})
+		x := r.start(ask(true, ""))
+		began := time.Now()
+		x.w.await(t, `"finish_reason":"stop"`)
+		if late := time.Since(began); late > 0 {
+			t.Errorf("the finish came %v late", late)
+		}
+		if x.wait(); x.took < 3*time.Second || x.err != nil {
+			t.Errorf("%v after %v", x.err, x.took)
+		}
+	})
+}
+
+// TestAnEchoIsNotCounted: the engine does not count it either.
+func TestAnEchoIsNotCounted(t *testing.T) {
+	var got [2]usage.Tokens
+	for i, echo := range []string{"", "<think>a</think>b"} {
+		inBubble(t, func(t *testing.T) {
+			r := newRig(t, setup{count: bytesOf{}, sim: simengine.Config{Dialect: simengine.LlamaCPP, Scripts: []script.Script{{event(`{"content":"` + echo + ` c"}`), finish("length"), script.Done()}}}})
+			x := r.serve(ask(true, `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"<think>a</think>b"}]`))
+			got[i] = x.report.Tokens
+			if x.err != nil || x.read().content != " c" {
+				t.Errorf("%v: %+v", x.err, x.read())
+			}
+		})
+	}
+	if got[0] != got[1] || got[0].Completion.N != 2 {
+		t.Errorf("got %+v and %+v", got[0], got[1])
 	}
 }

@@ -155,8 +155,12 @@ func TestMessagesOnTheirWay(t *testing.T) {
 	}{
 		{"nulls", reasoning.Format{}, "", nulls, ""},
 		{"parts", reasoning.Format{}, "", `[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"b"}]}]`, ""},
-		{"developer", reasoning.Format{}, "", `[{"role":"developer","content":"Answer in Latin."},{"role":"system","content":"Be brief."},{"role":"user","content":"hi"}]`,
-			`[{"role":"system","content":"Answer in Latin.\n\nBe brief."},{"role":"user","content":"hi"}]`},
+		{
+			"developer",
+			reasoning.Format{},
+			"", `[{"role":"developer","content":"Answer in Latin."},{"role":"system","content":"Be brief."},{"role":"user","content":"hi"}]`,
+			`[{"role":"system","content":"Answer in Latin.\n\nBe brief."},{"role":"user","content":"hi"}]`,
+		},
 		{"thinking", reasoning.Format{}, "", thought, strings.Replace(thought, `"reasoning"`, `"reasoning_content"`, 1)},
 		{"thinking for an engine of unknown taste", reasoning.Format{}, "openai", thought, ""},
 		{"thinking dropped", drop, "", thought, strings.Replace(thought, `,"reasoning":"c"`, "", 1)},

@@ -133,7 +133,7 @@ func TestEngineProblem(t *testing.T) {
 		{"no text", 400, "", 400, "invalid_request_error", "", "", "The engine refused the request with status 400 and no text."},
 		{"JSON that says nothing", 400, "{}", 400, "invalid_request_error", "", "", "The engine refused the request with status 400 and no text."},
 		{"too many", 429, `{"error":{"message":"slow down"}}`, 429, "rate_limit_error", "", "", "slow down"},
-		{"busy", 503, `{"error":{"message":"/srv/secret/x.py","param":"/a/b","code":"x"}}`, 503, "service_unavailable_error", "engine_unavailable", "", "The engine is busy or not ready. Try again later."},
+		{"busy", 503, `{"error":{"message":"/srv/secret/x.py","param":"/a/b","code":"x"}}`, 503, "service_unavailable_error", "engine_down", "", "The engine is busy or not ready. Try again later."},
 		{"failed", 500, "trace /home/svc/x.py token sk-CANARY", 502, "server_error", "upstream_error", "", "The engine failed on this request. Its own log says why."},
 		{"a redirect", 302, "", 502, "server_error", "upstream_error", "", "The engine failed on this request. Its own log says why."},
 		{"the proxy's key", 401, `{"error":"Unauthorized"}`, 502, "server_error", "upstream_error", "", "The engine refused the proxy's own credentials. The operator has to correct the engine's api_key."},
