@@ -49,6 +49,9 @@ type Dialect struct {
 	BudgetField string
 	// Continue is how a run goes on behind thinking that was closed for it.
 	Continue Continuation
+	// HangsUp is whether the engine closes the connection after a stream without
+	// having said so; the next request on it would meet its end.
+	HangsUp bool
 	// ParsesEffort is whether reasoning_effort and its relatives switch the
 	// engine's parser, so that they must not reach it.
 	ParsesEffort bool
@@ -117,7 +120,7 @@ func dialects() map[string]*Dialect {
 		},
 		LlamaCpp: {
 			Name: LlamaCpp, Running: "timings_per_token", LimitName: "max_tokens", Clamps: true, Continues: true, Echoes: true, ThinkingField: reasoningContent,
-			BudgetField: "thinking_budget_tokens", Continue: ContinueAlways,
+			BudgetField: "thinking_budget_tokens", Continue: ContinueAlways, HangsUp: true,
 			loads:    []load{{"/slots", llamaSlots}, {"/metrics", metric("llamacpp:requests_processing", "llamacpp:requests_deferred")}},
 			tokenize: tokenize{path: "/tokenize", field: "content", extra: `"add_special":false,"parse_special":true`, count: "tokens.#", promptPath: "/v1/chat/completions/input_tokens", promptCount: "input_tokens"},
 		},

@@ -141,14 +141,20 @@ func (e *Engine) Close() { e.client.CloseIdleConnections() }
 // status it has. The caller closes the body. ctx is the run's, never a
 // client's: when it ends the connection is closed.
 func (e *Engine) Chat(ctx context.Context, body []byte) (*http.Response, error) {
-	resp, err := e.send(ctx, http.MethodPost, "/v1/chat/completions", body)
+	req, err := e.request(ctx, http.MethodPost, "/v1/chat/completions", body)
+	if err != nil {
+		return nil, err
+	}
+	info, known := e.Known()
+	req.Close = known && info.Dialect.HangsUp
+	resp, err := e.client.Do(req)
 	if err != nil && errors.Is(err, ErrUnreachable) {
 		e.forget()
 	}
 	return resp, err
 }
 
-func (e *Engine) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+func (e *Engine) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -161,7 +167,7 @@ func (e *Engine) send(ctx context.Context, method, path string, body []byte) (*h
 	if e.cfg.APIKey != "" {
 		req.Header.Set("Authorization", "Bearer "+e.cfg.APIKey)
 	}
-	return e.client.Do(req)
+	return req, nil
 }
 
 // What bounds the small calls: SGLang's server info is 32 kB, and a tokenized
@@ -176,7 +182,11 @@ const (
 func (e *Engine) call(ctx context.Context, method, path string, body []byte) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
-	resp, err := e.send(ctx, method, path, body)
+	req, err := e.request(ctx, method, path, body)
+	if err != nil {
+		return "", err
+	}
+	resp, err := e.client.Do(req)
 	if err != nil {
 		return "", err
 	}

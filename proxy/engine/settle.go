@@ -103,18 +103,16 @@ func (e *Engine) unsettled(last error) error {
 // look reports whether the engine is idle: by its load, else by its metrics,
 // else by a trial.
 func (e *Engine) look(ctx context.Context) (bool, error) {
+	load, err := e.Load(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case load.From != "":
+		return load.Requests == 0, nil
+	}
 	info, err := e.Info(ctx)
 	if err != nil {
 		return false, err
-	}
-	for _, l := range info.Dialect.loads {
-		body, err := e.call(ctx, http.MethodGet, l.path, nil)
-		if err != nil && !refused(err) {
-			return false, fmt.Errorf("engine %s: %w", e.label, err)
-		}
-		if n, ok := l.running(body); err == nil && ok {
-			return n == 0, nil
-		}
 	}
 	return e.trial(ctx, info)
 }
