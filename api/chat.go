@@ -12,6 +12,7 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
+	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/queue"
 	"oneslot/usage"
@@ -134,7 +135,7 @@ func (s *Server) connect(c echo.Context, x *exchange) error {
 		}
 		h.Set("X-Oneslot-Wait-Ms", strconv.FormatInt(x.waited().Milliseconds(), 10))
 	})
-	if s.Proxy.Unsupported(x.call, x.pool.slots()) {
+	if x.call.Budget.Tokens != budget.NoLimit && s.Proxy.Unsupported(x.call, x.pool.slots()) {
 		client.AddHeader("X-Oneslot-Budget", "unsupported")
 	}
 	client.SetSilent(x.call.Silent())

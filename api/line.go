@@ -99,9 +99,8 @@ func (s *Server) line(c echo.Context) error {
 				v.Waiters = append(v.Waiters, placeView{w.Position})
 			}
 		}
-		v.Recent.Requests += snap.Jobs
-		if b := bandOf(snap.Recent); b != nil {
-			v.Recent.SlotSeconds = b
+		if snap.Jobs >= v.Recent.Requests { // of several lines the busiest
+			v.Recent = recentView{bandOf(snap.Recent), snap.Jobs}
 		}
 	}
 	return c.JSON(http.StatusOK, v)
@@ -173,7 +172,7 @@ func (s *Server) place(c echo.Context) error {
 					Object string `json:"object"`
 					State  string `json:"state"`
 					waiterView
-				}{"queue.request", "waiting", waiter(w)})
+				}{"queue.request", "queued", waiter(w)})
 			}
 		}
 		for _, slot := range snap.Slots {

@@ -140,7 +140,7 @@ func (e *edge) build(s setup) {
 	e.ledger, err = ledger.Open(e.t.Context(), ledger.Config{Dir: e.dir})
 	e.must(err)
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(e.logs), zap.DebugLevel))
-	deps := Deps{Pools: []*Pool{e.pool}, Proxy: runner, Ledger: e.ledger, Metrics: metrics.New(line), Log: log, Started: time.Now()}
+	deps := Deps{Pools: []*Pool{e.pool}, Proxy: runner, Ledger: e.ledger, Metrics: metrics.New(func() error { return nil }, line), Log: log, Started: time.Now()}
 	if s.change != nil {
 		s.change(&deps)
 	}

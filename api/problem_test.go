@@ -86,7 +86,7 @@ func verdictTable() map[string]struct {
 		"engine's 429":           {engineSays(429, `{"message":"busy"}`), told{429, rate, "rate_limit_exceeded", "", "5", "", ledger.Rejected}},
 		"engine's 401":           {engineSays(401, `{"message":"Incorrect API key provided: sk-op***ret"}`), told{502, server, "upstream_error", "", "", "", ledger.EngineFailed}},
 		"engine's 403":           {engineSays(403, `no`), told{502, server, "upstream_error", "", "", "", ledger.EngineFailed}},
-		"engine's 503":           {engineSays(503, `{"message":"loading"}`), told{503, away, "engine_unavailable", "engine_down", "5", "", ledger.EngineFailed}},
+		"engine's 503":           {engineSays(503, `{"message":"loading"}`), told{503, away, "engine_down", "engine_down", "5", "", ledger.EngineFailed}},
 		"engine's 500":           {engineSays(500, `boom`), told{502, server, "upstream_error", "", "", "", ledger.EngineFailed}},
 		"engine's redirect":      {engineSays(302, ``), told{502, server, "upstream_error", "", "", "", ledger.EngineFailed}},
 		"a bad request":          {openai.Invalid("n", "unsupported_value", "one at a time"), told{400, invalid, "unsupported_value", "", "", "", ledger.Rejected}},

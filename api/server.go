@@ -178,6 +178,7 @@ func (s *Server) routes() {
 	keyed(get, s.place, "/v1/queue/:id")
 	keyed([]string{http.MethodDelete}, s.cancel, "/v1/queue/:id")
 	keyed(get, s.usage, "/v1/usage/:id")
+	keyed(get, s.usages, "/v1/usage")
 	if s.cfg.MetricsPublic {
 		open("/metrics", s.metrics)
 	} else {

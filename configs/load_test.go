@@ -60,6 +60,8 @@ func threeValues() map[string][3]string {
 		"queue.abort_bound": {"1s", "2s", "3s"}, "queue.poison_grace": {"1s", "2s", "3s"}, "reasoning.field": {"both", "hidden", "content_tags"}, "usage.retention": {"1d", "2d", "0s"},
 		"usage.max_rows": {"1", "2", "0"}, "usage.include_sources": {"true", "false", "true"}, "limits.body": {"1MiB", "2097152", "3KiB"}, "limits.event": {"1MiB", "2MiB", "1GiB"},
 		"limits.write_timeout": {"1s", "2s", "3s"}, "limits.engine_headers": {"1s", "2s", "3s"}, "limits.engine_idle": {"1s", "2s", "3s"}, "limits.first_token": {"1s", "2s", "3s"},
+		"reasoning.answer_reserve": {"1", "2", "3"}, "reasoning.effort.none": {"1", "2", "3"}, "reasoning.effort.minimal": {"1", "2", "3"}, "reasoning.effort.low": {"1", "2", "3"},
+		"reasoning.effort.medium": {"1", "2", "3"}, "reasoning.effort.high": {"1", "2", "3"}, "reasoning.effort.xhigh": {"1", "2", "3"}, "reasoning.effort.max": {"1", "2", "3"},
 		"limits.shutdown": {"1s", "2s", "0s"}, "telemetry.log": {"debug", "warn", "error"}, "telemetry.metrics_public": {"true", "false", "true"},
 		"engine": {"http://a:1", "http://b:2", "http://c:3"}, "format": {"plain", "qwen3", "granite"}, "model": {"a", "b", "c"}, "tokenizer": {"a.json", "b.json", "c.json"},
 	}
@@ -111,12 +113,19 @@ func engineOnly(key string) string {
 func inYAML(key, value string) string {
 	if field, ok := shortcut(key); ok {
 		if field == "url" {
-			return "engines: [{url: \"" + value + "\"}, {name: second, url: \"http://other:1\"}]\n"
+			return "engines: [{url: \"" + value + "\", model: m}, {name: second, url: \"http://other:1\", model: o}]\n"
 		}
-		return "engines: [{url: \"http://127.0.0.1:30000\", " + field + ": " + value + "}, {name: second, url: \"http://other:1\"}]\n"
+		model := ", model: m"
+		if field == "model" {
+			model = ""
+		}
+		return "engines: [{url: \"http://127.0.0.1:30000\", " + field + ": " + value + model + "}, {name: second, url: \"http://other:1\", model: o}]\n"
 	}
-	section, name, nested := strings.Cut(key, ".")
-	if nested {
+	if section, name, nested := strings.Cut(key, "."); nested {
+		inner, deep, deeper := strings.Cut(name, ".")
+		if deeper {
+			return engineLine + section + ": {" + inner + ": {" + deep + ": " + value + "}}\n"
+		}
 		return engineLine + section + ": {" + name + ": " + value + "}\n"
 	}
 	if value == "*" {
@@ -143,6 +152,7 @@ listen: "[::1]:80"
 engines:
   - {name: a, url: https://box.example/v1, model: m, dialect: vllm, slots: 1, format: plain, tokenizer: /x, api_key: k, sole_client: false}
   - url: http://b
+    model: n
 models: {gpt-4.1: m, "with space": m, "4": m}
 keys: [{name: k, sha256: "`+strings.Repeat("aB", 32)+`", class: batch, max_class: default, admin: true}]
 queue: {max_wait: 1.5h, lease: 20s, heartbeat: 0, heartbeat_mode: off}
@@ -155,7 +165,7 @@ reasoning: {field: content_tags}
 	want.Listen = "[::1]:80"
 	want.Engines = []Engine{
 		{Name: "a", URL: "https://box.example/v1", Model: "m", Dialect: "vllm", Slots: 1, Format: "plain", Tokenizer: "/x", APIKey: "k", SoleClient: &no},
-		{Name: "engine-2", URL: "http://b", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes},
+		{Name: "engine-2", URL: "http://b", Model: "n", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes},
 	}
 	want.Models = map[string]string{"gpt-4.1": "m", "with space": "m", "4": "m"}
 	want.Keys = []Key{{Name: "k", SHA256: strings.Repeat("aB", 32), Class: "batch", MaxClass: "default", Admin: true}}

@@ -66,6 +66,10 @@ func (c *Config) validateEngines() error {
 			faults = append(faults, fmt.Errorf("%sname: %q is taken by another engine", at, e.Name))
 		}
 		names[e.Name] = true
+		if e.Model == "" && len(c.Engines) > 1 {
+			// Without it nobody could tell whose line a request belongs to.
+			faults = append(faults, fmt.Errorf("%smodel: is missing; with more than one engine each must name its model, and engines of one name share a line", at))
+		}
 		if e.Slots != 1 {
 			faults = append(faults, fmt.Errorf("%sslots: %d: an engine has one slot here; name the engine twice for two", at, e.Slots))
 		}

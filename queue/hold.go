@@ -106,14 +106,16 @@ func (q *Queue) accept(g line.Grant) *hold {
 
 // lend calls work with the job's hold and sees to what is left afterwards.
 func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *Hold) error) error {
-	began := time.Now()
+	began, served := time.Now(), false
 	lent := &Hold{Slot: s.hold.Slot, Fence: s.hold.Fence, Waited: began.Sub(s.since)}
 	held, cancel := q.use(context.WithoutCancel(ctx), s.hold)
 	defer func() {
 		cancel(nil)
 		q.mu.Lock()
 		delete(q.jobs, s.job.ID)
-		q.times.add(time.Since(began))
+		if served { // what failed or was cut says nothing of how long jobs take
+			q.times.add(time.Since(began))
+		}
 		q.mu.Unlock()
 		q.giveBack(s.hold, lent.idle.Load())
 	}()
@@ -122,6 +124,7 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 		return cause
 	}
 	err := work(held, lent)
+	served = err == nil
 	if cause := context.Cause(held); err != nil && cause != nil && !errors.Is(err, cause) {
 		return fmt.Errorf("%w: %w", cause, err)
 	}

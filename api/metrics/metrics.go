@@ -37,8 +37,9 @@ type Line interface {
 	Snapshot(ctx context.Context) (queue.Snapshot, error)
 }
 
-// New returns Metrics that read the gauges from the given lines.
-func New(lines ...Line) *Metrics {
+// New returns Metrics that read the gauges from the given lines, and from
+// ledger the error of its last write.
+func New(ledger func() error, lines ...Line) *Metrics {
 	reg := prometheus.NewRegistry()
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oneslot_requests_total", Help: "HTTP requests by route and status."}, []string{"route", "code"}),
@@ -49,7 +50,13 @@ func New(lines ...Line) *Metrics {
 		slot:     histogram("oneslot_slot_seconds", "Time for which a request held its slot."),
 		thinking: histogram("oneslot_thinking_seconds", "Time that an answer spent in thinking."),
 	}
-	reg.MustRegister(m.requests, m.finished, m.tokens, m.wait, m.ttft, m.slot, m.thinking, gauges(lines),
+	up := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oneslot_ledger_up", Help: "Whether the latest write of the ledger went well."}, func() float64 {
+		if ledger() != nil {
+			return 0
+		}
+		return 1
+	})
+	reg.MustRegister(up, m.requests, m.finished, m.tokens, m.wait, m.ttft, m.slot, m.thinking, gauges(lines),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
 	return m

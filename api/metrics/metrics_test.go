@@ -66,7 +66,7 @@ func row(o ledger.Outcome, engine string, runs int, tokens usage.Tokens) ledger.
 
 // TestCounts: what has happened is what Prometheus reads.
 func TestCounts(t *testing.T) {
-	m := New(fixed{})
+	m := New(written, fixed{})
 	engine := func(n int) usage.Count { return usage.Count{N: n, Source: usage.Engine} }
 	served := usage.Tokens{Prompt: engine(100), CachedPrompt: engine(40), Thinking: engine(30), Answer: engine(12), Completion: engine(42)}
 	m.Finished(row(ledger.Served, "spark", 1, served))
@@ -106,7 +106,7 @@ func TestCounts(t *testing.T) {
 func TestGauges(t *testing.T) {
 	a := fixed{snap: queue.Snapshot{Waiting: make([]queue.Waiter, 3), Slots: []queue.Slot{{Name: "spark", State: line.Busy}, {Name: "ember", State: line.Poisoned}}}}
 	b := fixed{snap: queue.Snapshot{Waiting: make([]queue.Waiter, 2), Slots: []queue.Slot{{Name: "third", State: line.Idle}}}}
-	families := scrape(t, New(a, b))
+	families := scrape(t, New(written, a, b))
 	states := values(families["oneslot_slot_state"])
 	on := 0.0
 	for _, v := range states {
@@ -121,7 +121,7 @@ func TestGauges(t *testing.T) {
 	if got := values(families["oneslot_queue_up"])[""]; got != 1 {
 		t.Errorf("up is %v", got)
 	}
-	families = scrape(t, New(a, fixed{err: errors.New("no Redis")}))
+	families = scrape(t, New(written, a, fixed{err: errors.New("no Redis")}))
 	if got := values(families["oneslot_queue_up"])[""]; got != 0 {
 		t.Errorf("with a store that does not answer up is %v", got)
 	}
@@ -133,7 +133,7 @@ func TestGauges(t *testing.T) {
 // TestNames hold to Prometheus' conventions and to the package's promise: a
 // prefix, units, help, and no label value that a caller can choose.
 func TestNames(t *testing.T) {
-	m := New(fixed{snap: queue.Snapshot{Slots: []queue.Slot{{Name: "spark"}}}})
+	m := New(written, fixed{snap: queue.Snapshot{Slots: []queue.Slot{{Name: "spark"}}}})
 	m.Finished(row(ledger.Served, "spark", 1, usage.Tokens{}))
 	m.Request("/v1/usage/:id", 404)
 	shape := regexp.MustCompile(`^oneslot_[a-z_]+$`)
@@ -152,6 +152,18 @@ func TestNames(t *testing.T) {
 		}
 		if strings.Contains(f.String(), "secret") {
 			t.Errorf("%s shows a key, a model or an id: %v", name, f)
+		}
+	}
+}
+
+// written is a ledger whose writes go well.
+func written() error { return nil }
+
+func TestLedgerThatFails(t *testing.T) {
+	for want, ledger := range map[float64]func() error{1: written, 0: func() error { return errors.New("disk full") }} {
+		got := scrape(t, New(ledger))["oneslot_ledger_up"]
+		if got == nil || got.Metric[0].GetGauge().GetValue() != want {
+			t.Errorf("oneslot_ledger_up is %v, want %v", got, want)
 		}
 	}
 }

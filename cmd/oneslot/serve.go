@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -66,7 +67,11 @@ func serve(ctx context.Context, cfg configs.Config, w *world) error {
 	if cfg.InsecureNoAuth && len(cfg.Keys) == 0 {
 		p.log.Warn("anybody who reaches this address may use the engine: no keys are configured")
 	}
-	go p.greet(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	var greeting sync.WaitGroup
+	defer greeting.Wait()
+	defer cancel()
+	greeting.Go(func() { p.greet(ctx) })
 	select {
 	case err := <-failed:
 		return fmt.Errorf("the server failed: %w", err)
@@ -135,18 +140,23 @@ func (p *program) closeAll() {
 
 // greet says early whether the engines answer; the proxy runs either way.
 func (p *program) greet(ctx context.Context) {
+	var all sync.WaitGroup
+	for i, e := range p.engines {
+		all.Go(func() { p.meet(ctx, e, redact(p.cfg.Engines[i].URL)) })
+	}
+	all.Wait()
+}
+
+// meet asks one engine what it is.
+func (p *program) meet(ctx context.Context, e *engine.Engine, url string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for i, e := range p.engines {
-		info, err := e.Info(ctx)
-		url := p.cfg.Engines[i].URL
-		if errors.Is(err, context.Canceled) {
-			return
-		}
-		if err != nil {
-			p.log.Warn("the engine does not answer; requests wait until it does", zap.String("engine", e.Name()), zap.String("url", redact(url)), zap.Error(err))
-			continue
-		}
+	info, err := e.Info(ctx)
+	switch {
+	case errors.Is(err, context.Canceled):
+	case err != nil:
+		p.log.Warn("the engine does not answer; requests wait until it does", zap.String("engine", e.Name()), zap.String("url", url), zap.Error(err))
+	default:
 		p.log.Info("engine", zap.String("engine", e.Name()), zap.String("dialect", info.Dialect.Name), zap.String("version", info.Version),
 			zap.Strings("models", info.Models), zap.Int("context", info.ContextLength), zap.Bool("cache_off", info.CacheOff))
 	}

@@ -125,7 +125,7 @@ func (p *program) edge(runner *proxy.Proxy) (*api.Server, error) {
 		lines = append(lines, pool.Queue)
 	}
 	return api.New(api.Deps{
-		Pools: p.pools, Proxy: runner, Ledger: p.ledger, Metrics: metrics.New(lines...), Log: p.log.WithOptions(zap.WithCaller(false)), Started: time.Now(),
+		Pools: p.pools, Proxy: runner, Ledger: p.ledger, Metrics: metrics.New(p.ledger.Err, lines...), Log: p.log.WithOptions(zap.WithCaller(false)), Started: time.Now(),
 	}, p.cfg.APIConfig())
 }
 

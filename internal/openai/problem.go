@@ -79,7 +79,7 @@ const maxEngineText = 2000
 func EngineProblem(status int, body string) *Problem {
 	switch {
 	case status == unavailable:
-		return &Problem{Status: unavailable, Type: "service_unavailable_error", Code: "engine_unavailable", Message: "The engine is busy or not ready. Try again later."}
+		return &Problem{Status: unavailable, Type: "service_unavailable_error", Code: "engine_down", Message: "The engine is busy or not ready. Try again later."}
 	case status == unauthorized || status == forbidden:
 		return &Problem{Status: badGateway, Type: "server_error", Code: "upstream_error", Message: "The engine refused the proxy's own credentials. The operator has to correct the engine's api_key."}
 	case status >= internalError || status < badRequest:
