@@ -82,6 +82,17 @@ func TestKeys(t *testing.T) {
 	})
 }
 
+// TestNoSecretIsNoKey: the hash of nothing lets nobody in.
+func TestNoSecretIsNoKey(t *testing.T) {
+	inBubble(t, setup{cfg: Config{Keys: []Key{key("empty", "", nil)}}}, func(t *testing.T, e *edge) {
+		for _, header := range []map[string]string{nil, {"X-Api-Key": ""}, {"Authorization": "Bearer "}} {
+			if g := e.do(call{path: "/v1/models", header: header}); g.status != 401 {
+				t.Errorf("%v got %d", header, g.status)
+			}
+		}
+	})
+}
+
 // TestWhatNeedsAKey goes through the routes: without a key, with one, with an
 // admin's.
 func TestWhatNeedsAKey(t *testing.T) {

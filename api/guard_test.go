@@ -28,6 +28,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 		"another site":              {evil, false},
 		"another site, new browser": {with(map[string]string{"Sec-Fetch-Site": "cross-site"}), false},
 		"another port":              {with(map[string]string{"Origin": "http://edge.test:3000", "Sec-Fetch-Site": "same-site"}), false},
+		"another scheme":            {with(map[string]string{"Origin": "https://edge.test", "Sec-Fetch-Site": "cross-site"}), false},
 		"another port, old browser": {with(map[string]string{"Origin": "http://edge.test:3000"}), false},
 		"a sandboxed page":          {with(map[string]string{"Origin": "null"}), false},
 		"a page without origin":     {map[string]string{"Sec-Fetch-Site": "cross-site"}, false},

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -81,7 +82,7 @@ func TestLineView(t *testing.T) {
 			t.Errorf("the running one is %v", one)
 		}
 		one = e.do(call{path: "/v1/queue/chatcmpl-" + rows[0].ID}).json(t)
-		if one["object"] != "queue.request" || one["state"] != "waiting" || one["position"] != 1.0 || one["request_id"] != rows[0].ID {
+		if one["object"] != "queue.request" || one["state"] != "queued" || one["position"] != 1.0 || one["request_id"] != rows[0].ID {
 			t.Errorf("the waiting one is %v", one)
 		}
 		<-time.After(8 * time.Second)
@@ -152,24 +153,24 @@ func TestHealthAndReadiness(t *testing.T) {
 		}
 	}
 	inBubble(t, setup{}, func(t *testing.T, e *edge) {
-		want(t, e, 200, map[string]any{"status": "ready", "queue": "ok", "engine": "ok"})
+		want(t, e, 200, map[string]any{"status": "ready", "queue": "ok", "engine": "ok", "ledger": "ok"})
 		e.engine.SetFaults(simengine.Faults{Dead: true})
-		want(t, e, 503, map[string]any{"status": "not ready", "queue": "ok", "engine": "down"})
+		want(t, e, 503, map[string]any{"status": "not ready", "queue": "ok", "engine": "down", "ledger": "ok"})
 		e.engine.SetFaults(simengine.Faults{Stall: true})
 		began := time.Now()
-		want(t, e, 503, map[string]any{"status": "not ready", "queue": "ok", "engine": "down"})
+		want(t, e, 503, map[string]any{"status": "not ready", "queue": "ok", "engine": "down", "ledger": "ok"})
 		if since := time.Since(began); since > 3*time.Second {
 			t.Errorf("a silent engine held the answer for %v", since)
 		}
 		e.engine.SetFaults(simengine.Faults{})
 		e.server.Drain()
-		want(t, e, 503, map[string]any{"status": "not ready", "queue": "draining", "engine": "ok"})
+		want(t, e, 503, map[string]any{"status": "not ready", "queue": "draining", "engine": "ok", "ledger": "ok"})
 	})
 	inBubble(t, setup{dead: true}, func(t *testing.T, e *edge) {
-		want(t, e, 503, map[string]any{"status": "not ready", "queue": "ok", "engine": "down"})
+		want(t, e, 503, map[string]any{"status": "not ready", "queue": "ok", "engine": "down", "ledger": "ok"})
 	})
 	inBubble(t, setup{store: noRedis}, func(t *testing.T, e *edge) {
-		want(t, e, 503, map[string]any{"status": "not ready", "queue": "down", "engine": "ok"})
+		want(t, e, 503, map[string]any{"status": "not ready", "queue": "down", "engine": "ok", "ledger": "ok"})
 		if g := e.do(call{path: "/v1/queue"}); g.status != 503 || g.fault(t).Code != "store_down" || g.header.Get("Retry-After") == "" {
 			t.Errorf("the line's view is %d %s", g.status, g.body)
 		}
@@ -310,4 +311,24 @@ func TestHiddenThinking(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestShutdown waits for what runs as long as it may, and then cuts it off.
+func TestShutdown(t *testing.T) {
+	for name, patience := range map[string]time.Duration{"in time": time.Hour, "cut off": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, setup{}, func(t *testing.T, e *edge) {
+				reply := e.behind(t.Context(), ask("", nil))
+				e.until(running)
+				e.server.Drain()
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				err := e.server.Shutdown(ctx)
+				g, whole := <-reply
+				if name == "in time" && (err != nil || g.status != 200) || name == "cut off" && (!errors.Is(err, context.DeadlineExceeded) || whole) {
+					t.Errorf("Shutdown gave %v, the client %+v", err, g)
+				}
+			})
+		})
+	}
 }
