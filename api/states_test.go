@@ -11,7 +11,7 @@ import (
 // TestAbortingView: a slot whose client has left runs nothing any more, but is not
 // idle until the engine is.
 func TestAbortingView(t *testing.T) {
-	inBubble(t, setup{sim: simengine.Config{Ghost: true, Deaf: true}}, func(t *testing.T, e *edge) {
+	inBubble(t, setup{sim: simengine.Config{Ghost: true, Deaf: true, Thinking: 5000}}, func(t *testing.T, e *edge) {
 		ctx, leave := context.WithCancel(t.Context())
 		gone := e.behind(ctx, ask(`,"stream":true`, nil))
 		e.until(running)
