@@ -3,7 +3,7 @@
 # STATIC=yes links it to nothing outside, for an image that holds nothing else.
 . "$(dirname "$0")/env.sh"
 
-flags="-s -w"
+flags="-s -w -X main.version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}"
 if [ "${STATIC:-}" = yes ] && [ -n "$tags" ]; then
 	tags="$tags,netgo,osusergo"
 	flags="$flags -linkmode external -extldflags -static"

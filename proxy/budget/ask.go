@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -177,16 +176,4 @@ func (a Ask) Guard(maxTokens, reserve int) Ask {
 		a.Tokens = room
 	}
 	return a
-}
-
-// String says the budget as the ledger does: "off", "none" or the number.
-func (a Ask) String() string {
-	switch a.Tokens {
-	case NoLimit:
-		return "none"
-	case 0:
-		return "off"
-	default:
-		return fmt.Sprint(a.Tokens)
-	}
 }

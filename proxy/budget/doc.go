@@ -11,8 +11,6 @@
 //     A number beats a word, the smaller of two numbers counts, and "off" beats
 //     both.
 //   - A Gauge is exact where the engine tells its running totals, or where a
-//     tokenizer can be asked; it asks that only a few times a run. Without
-//     either it goes by the length of the text.
-//   - A Continuation carries a run on with thinking closed: the prompt is the
-//     client's, followed by what was thought and the format's off_prefill.
+//     tokenizer can be asked; the number of times it asks grows with the
+//     logarithm of the budget. Without either it goes by the length of the text.
 package budget

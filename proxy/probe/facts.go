@@ -157,7 +157,7 @@ func (p *prober) cache(ctx context.Context) {
 		if report.Exists() {
 			evidence = append(evidence, p.paper.showing("enable_cache_report"))
 		}
-		p.add(CacheReport, absent("where the cache is on, the proxy works out cached tokens by comparing prompts"), append(evidence, Evidence{chatPath, "usage without prompt_tokens_details.cached_tokens"})...)
+		p.add(CacheReport, absent("where the cache is on, cached tokens are unknown"), append(evidence, Evidence{chatPath, "usage without prompt_tokens_details.cached_tokens"})...)
 	default:
 		p.add(CacheReport, skipped(p.report.ReadOnly))
 	}
