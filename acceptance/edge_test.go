@@ -17,7 +17,8 @@ import (
 // TestErrors holds what goes wrong to the shape OpenAI clients read.
 func TestErrors(t *testing.T) {
 	engine := stack.StartEngine(t, stack.ByProxy)
-	proxy := stack.StartProxy(t, engine)
+	// A status can only be told before the header is out.
+	proxy := stack.StartProxy(t, engine, "queue: {commit_after: 30s}")
 	chat := func(body string) func() *http.Request {
 		return func() *http.Request {
 			return request(t, http.MethodPost, proxy.URL+"/v1/chat/completions",

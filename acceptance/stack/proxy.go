@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,8 @@ type Proxy struct {
 }
 
 // StartProxy starts the proxy in front of a real engine. The lines of more are
-// added to its configuration file.
+// added to its configuration file; one that begins with queue: replaces the short
+// times that tests of the line want.
 func StartProxy(t testing.TB, engine *Engine, more ...string) *Proxy {
 	t.Helper()
 	tokenizer := ""
@@ -59,8 +61,10 @@ func serve(t testing.TB, config []string) *Proxy {
 	lines := append([]string{
 		"listen: " + address,
 		fmt.Sprintf("data: %q", filepath.Join(folder, "data")),
-		"queue: {commit_after: 200ms, heartbeat: 500ms}",
 	}, config...)
+	if !slices.ContainsFunc(config, func(line string) bool { return strings.HasPrefix(line, "queue:") }) {
+		lines = append(lines, "queue: {commit_after: 200ms, heartbeat: 500ms}")
+	}
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
