@@ -3,8 +3,6 @@ package openai
 import (
 	"errors"
 	"strings"
-
-	"github.com/tidwall/gjson"
 )
 
 // ErrNotChunk is returned by ParseChunk for data that is not a JSON object.
@@ -42,102 +40,143 @@ type Chunk struct {
 // event that came on several lines is read as one, so that what passes as raw
 // JSON fits into one line.
 func ParseChunk(data string) (Chunk, error) {
-	var c Chunk
-	root, err := parse(data)
-	if err != nil || !root.IsObject() {
-		return c, ErrNotChunk
+	r := reader{scanner: scanner{text: data}}
+	if !r.read() {
+		return Chunk{}, ErrNotChunk
 	}
 	if strings.IndexByte(data, '\n') >= 0 || strings.IndexByte(data, '\r') >= 0 {
 		// JSON strings hold neither, so these are blanks between tokens.
-		data = strings.NewReplacer("\n", " ", "\r", " ").Replace(data)
-		root = gjson.Parse(data)
+		r = reader{scanner: scanner{text: strings.NewReplacer("\n", " ", "\r", " ").Replace(data)}}
+		r.read()
 	}
-	root.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
-		case "choices":
-			c.choice(value)
-		case "usage":
-			c.Usage = rawOf(value)
-		case "timings":
-			c.Timings = rawOf(value)
-		case "error":
-			c.Error = rawOf(value)
-		case "object":
+	return r.chunk, nil
+}
+
+// A reader reads one event.
+type reader struct {
+	scanner
+	chunk Chunk
+}
+
+// read reports whether the text is an object and no more.
+func (r *reader) read() bool {
+	return r.next() == '{' && r.object(r.member) && r.next() == 0 && r.pos == len(r.text)
+}
+
+func (r *reader) member(key string) bool {
+	switch key {
+	case "choices":
+		return r.choices()
+	case "usage":
+		return r.known(&r.chunk.Usage)
+	case "timings":
+		return r.known(&r.chunk.Timings)
+	case "error":
+		return r.known(&r.chunk.Error)
+	case "object":
+		raw, ok := r.value()
+		if raw == `"error"` {
 			// SGLang's flat form: {"object":"error","message":…}.
-			if value.Str == "error" {
-				c.Error = data
-			}
+			r.chunk.Error = r.text
 		}
-		return true
-	})
-	return c, nil
+		return ok
+	}
+	return r.skip("")
 }
 
-// choice reads the first choice; oneslot never asks for more than one.
-func (c *Chunk) choice(choices gjson.Result) {
-	if !choices.IsArray() {
-		return
+// known takes a value that is not null as raw JSON.
+func (r *reader) known(raw *string) bool {
+	value, ok := r.value()
+	if value == "null" {
+		value = ""
 	}
-	choices.ForEach(func(_, first gjson.Result) bool {
-		first.ForEach(func(key, value gjson.Result) bool {
-			switch key.Str {
-			case "delta":
-				c.delta(value)
-			case "finish_reason":
-				c.FinishReason = value.Str
-			case "logprobs":
-				c.Logprobs = rawOf(value)
-			case "matched_stop":
-				c.EndToken = value.Type == gjson.Number
-			case "stop_reason":
-				c.EndToken = value.Type == gjson.Null
-			}
-			return true
-		})
-		c.EndToken = c.EndToken && c.FinishReason == "stop"
-		return false
-	})
+	*raw = value
+	return ok
 }
 
-func (c *Chunk) delta(delta gjson.Result) {
-	if !delta.IsObject() {
-		return
+// choices reads the first choice; oneslot never asks for more than one.
+func (r *reader) choices() bool {
+	if r.next() != '[' {
+		return r.skip("")
 	}
-	delta.ForEach(func(key, value gjson.Result) bool {
-		if value.Type == gjson.Null {
-			return true
+	rest := false
+	return r.array(func(string) bool {
+		if rest || r.next() != '{' {
+			rest = true
+			return r.skip("")
 		}
-		switch key.Str {
-		case "content":
-			c.Content = value.String()
-		case "reasoning_content":
-			c.Reasoning = value.String()
-		case "reasoning":
-			if c.Reasoning == "" {
-				c.Reasoning = value.String()
-			}
-		case "refusal":
-			c.Refusal = value.String()
-		case "tool_calls":
-			if value.Raw != "[]" {
-				c.ToolCalls = value.Raw
-			}
-		case "function_call":
-			c.FunctionCall = value.Raw
-		case "role", "reasoning_details": // the latter repeats the thinking
-		default:
-			if c.Extra != "" {
-				c.Extra += ","
-			}
-			c.Extra += key.Raw + ":" + value.Raw
-		}
-		return true
+		rest = true
+		ok := r.object(r.choice)
+		r.chunk.EndToken = r.chunk.EndToken && r.chunk.FinishReason == "stop"
+		return ok
 	})
 }
 
-func rawOf(r gjson.Result) string {
-	if r.Type == gjson.Null {
-		return ""
+func (r *reader) choice(key string) bool {
+	switch key {
+	case "delta":
+		if r.next() == '{' {
+			return r.object(r.delta)
+		}
+	case "finish_reason":
+		raw, ok := r.value()
+		if ok && raw[0] == '"' {
+			r.chunk.FinishReason = unquote(raw)
+		}
+		return ok
+	case "logprobs":
+		return r.known(&r.chunk.Logprobs)
+	case "matched_stop":
+		raw, ok := r.value()
+		r.chunk.EndToken = ok && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9')
+		return ok
+	case "stop_reason":
+		raw, ok := r.value()
+		r.chunk.EndToken = raw == "null"
+		return ok
 	}
-	return r.Raw
+	return r.skip("")
+}
+
+func (r *reader) delta(key string) bool {
+	raw, ok := r.value()
+	if !ok || raw == "null" {
+		return ok
+	}
+	c := &r.chunk
+	switch key {
+	case "content":
+		c.Content = textIn(raw)
+	case "reasoning_content":
+		if text := textIn(raw); text != "" {
+			c.Reasoning = text
+		}
+	case "reasoning":
+		if c.Reasoning == "" {
+			c.Reasoning = textIn(raw)
+		}
+	case "refusal":
+		c.Refusal = textIn(raw)
+	case "tool_calls":
+		if raw != "[]" {
+			c.ToolCalls = raw
+		}
+	case "function_call":
+		c.FunctionCall = raw
+	case "role", "reasoning_details": // the latter repeats the thinking
+	default:
+		if c.Extra != "" {
+			c.Extra += ","
+		}
+		c.Extra += String(key) + ":" + raw
+	}
+	return true
+}
+
+// textIn is the text of a value; what is no string is taken as it is written.
+func textIn(raw string) string {
+	if raw[0] == '"' {
+		return unquote(raw)
+	}
+	return raw
 }

@@ -130,6 +130,9 @@ func TestParseChunk(t *testing.T) {
 		{"vLLM's name", `{"choices":[{"delta":{"reasoning":"r"}}]}`, openai.Chunk{Reasoning: "r"}},
 		{"both names", `{"choices":[{"delta":{"reasoning":"r","reasoning_content":"c"}}]}`, openai.Chunk{Reasoning: "c"}},
 		{"both names, the other order", `{"choices":[{"delta":{"reasoning_content":"c","reasoning":"r"}}]}`, openai.Chunk{Reasoning: "c"}},
+		{"both names, one empty", `{"choices":[{"delta":{"reasoning":"r","reasoning_content":""}}]}`, openai.Chunk{Reasoning: "r"}},
+		{"both names, one empty, the other order", `{"choices":[{"delta":{"reasoning_content":"","reasoning":"r"}}]}`, openai.Chunk{Reasoning: "r"}},
+		{"a text that is none", `{"choices":[{"delta":{"content":[{"text":"a"}],"refusal":7}}]}`, openai.Chunk{Content: `[{"text":"a"}]`, Refusal: "7"}},
 		{"details repeat the thinking", `{"choices":[{"delta":{"reasoning":"r","reasoning_details":[{"text":"r"}]}}]}`, openai.Chunk{Reasoning: "r"}},
 		{"refusal", `{"choices":[{"delta":{"refusal":"no"}}]}`, openai.Chunk{Refusal: "no"}},
 		{"no tool calls", `{"choices":[{"delta":{"tool_calls":[]}}]}`, openai.Chunk{}},
@@ -159,7 +162,8 @@ func TestParseChunk(t *testing.T) {
 
 func TestParseChunkRefuses(t *testing.T) {
 	for _, data := range []string{
-		"", " ", "null", "[]", `"x"`, "1", "{", `{"choices":[`, `{"a":1}x`, `{"a":"` + "\x01" + `"}`, "[DONE]",
+		"", " ", "null", "[]", "{}{}", "{} x", `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, `{a:1}`, `{"a":[1,]}`, `{"a":[1}}`, `{"a":tru}`, `{"a":01}`, `{"a":1.}`, `{"a":.1}`, `{"a":1e}`, `{"a":-}`, `{"a":+1}`,
+		`{"a":"\x"}`, `{"a":"\u12g4"}`, `{"a":"\u12"}`, `{"a":"\`, `{"a":"`, "{\"a\":\"\n\"}", "{\"a\":\"\x7f\x00\"}", `"x"`, "1", "{", `{"choices":[`, `{"a":1}x`, `{"a":"` + "\x01" + `"}`, "[DONE]",
 		`{"choices":` + strings.Repeat("[", 1<<20),
 		`{"choices":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`,
 	} {

@@ -3,6 +3,7 @@ package openai
 import (
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 )
 
 // A ReasoningField says where thinking goes in what a client receives.
@@ -181,4 +182,58 @@ func (m *Message) JSON() []byte {
 	b = AppendString(append(b, `,"finish_reason":`...), m.FinishReason)
 	b = append(append(b, `}],"usage":`...), m.Usage...)
 	return append(b, '}')
+}
+
+// String returns s as raw JSON, for a Member.
+func String(s string) string { return string(AppendString(nil, s)) }
+
+// AppendString appends s as a JSON string. It escapes only what JSON demands
+// (no HTML escapes, U+2028 stays raw) and replaces invalid UTF-8 by U+FFFD.
+func AppendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if plain[c] {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r != utf8.RuneError || n > 1 {
+				i += n
+				continue
+			}
+			b = append(append(b, s[start:i]...), "\uFFFD"...)
+		} else {
+			b = appendEscape(append(b, s[start:i]...), c)
+		}
+		i++
+		start = i
+	}
+	return append(append(b, s[start:]...), '"')
+}
+
+// plain tells the bytes that a JSON string holds as they are.
+var plain = func() (t [256]bool) {
+	for c := byte(' '); c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+func appendEscape(b []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\t':
+		return append(b, '\\', 't')
+	default:
+		return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+	}
 }

@@ -55,160 +55,193 @@ func depthAbove(text string, limit int) bool {
 	return false
 }
 
-// String returns s as raw JSON, for a Member.
-func String(s string) string { return string(AppendString(nil, s)) }
-
-// AppendString appends s as a JSON string. It escapes only what JSON demands
-// (no HTML escapes, U+2028 stays raw) and replaces invalid UTF-8 by U+FFFD.
-func AppendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if plain[c] {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || n > 1 {
-				i += n
-				continue
-			}
-			b = append(append(b, s[start:i]...), "\uFFFD"...)
-		} else {
-			b = appendEscape(append(b, s[start:i]...), c)
-		}
-		i++
-		start = i
-	}
-	return append(append(b, s[start:]...), '"')
+// A scanner reads JSON in one pass: what is of interest is taken where it
+// stands, all else is checked and skipped. Its methods report whether the text
+// was valid so far.
+type scanner struct {
+	text  string
+	pos   int
+	depth int
 }
 
-// plain tells the bytes that a JSON string holds as they are.
-var plain = func() (t [256]bool) {
-	for c := byte(' '); c < utf8.RuneSelf; c++ {
-		t[c] = c != '"' && c != '\\'
-	}
-	return t
-}()
+// visit takes the value of one member of an object; the index of an element
+// comes without a key.
+type visit func(key string) bool
 
-func appendEscape(b []byte, c byte) []byte {
-	const hex = "0123456789abcdef"
+// skip is the visit that wants nothing.
+func (s *scanner) skip(string) bool {
+	_, ok := s.value()
+	return ok
+}
+
+// next skips blanks and returns the byte that follows, 0 at the end.
+func (s *scanner) next() byte {
+	for ; s.pos < len(s.text); s.pos++ {
+		if c := s.text[s.pos]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c
+		}
+	}
+	return 0
+}
+
+// value takes one value and returns it as raw JSON.
+func (s *scanner) value() (raw string, ok bool) {
+	c := s.next()
+	from := s.pos
 	switch c {
-	case '"', '\\':
-		return append(b, '\\', c)
-	case '\n':
-		return append(b, '\\', 'n')
-	case '\r':
-		return append(b, '\\', 'r')
-	case '\t':
-		return append(b, '\\', 't')
+	case '"':
+		ok = s.quoted()
+	case '{':
+		ok = s.object(s.skip)
+	case '[':
+		ok = s.array(s.skip)
+	case 't':
+		ok = s.word("true")
+	case 'f':
+		ok = s.word("false")
+	case 'n':
+		ok = s.word("null")
 	default:
-		return append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		ok = s.number()
 	}
+	return s.text[from:s.pos], ok
 }
 
-// DropNulls returns raw JSON without the members that are null, at any depth.
-// SGLang fills tool-call deltas with null keys, which typed clients refuse.
-func DropNulls(raw string) string {
-	if !strings.Contains(raw, "null") {
-		return raw
-	}
-	return string(appendWithoutNulls(nil, gjson.Parse(raw)))
+func (s *scanner) word(w string) bool {
+	ok := strings.HasPrefix(s.text[s.pos:], w)
+	s.pos = min(s.pos+len(w), len(s.text))
+	return ok
 }
 
-func appendWithoutNulls(b []byte, v gjson.Result) []byte {
-	if !v.IsObject() && !v.IsArray() {
-		return append(b, v.Raw...)
-	}
-	object := v.IsObject()
-	b = append(b, v.Raw[0])
-	mark := len(b)
-	v.ForEach(func(key, value gjson.Result) bool {
-		if object && value.Type == gjson.Null {
+// quoted takes a string, which begins here.
+func (s *scanner) quoted() bool {
+	for i := s.pos + 1; i < len(s.text); i++ {
+		switch c := s.text[i]; {
+		case plain[c] || c >= utf8.RuneSelf:
+		case c == '"':
+			s.pos = i + 1
 			return true
-		}
-		if len(b) > mark {
-			b = append(b, ',')
-		}
-		if object {
-			b = append(append(b, key.Raw...), ':')
-		}
-		b = appendWithoutNulls(b, value)
-		return true
-	})
-	if object {
-		return append(b, '}')
-	}
-	return append(b, ']')
-}
-
-// MergeMembers joins lists of `"key":value` pairs as the deltas of one message
-// are joined: of a key that two have, texts and lists are strung together,
-// objects are merged, and of anything else the later one counts; null changes
-// nothing.
-func MergeMembers(lists ...string) string {
-	switch len(lists) {
-	case 0:
-		return ""
-	case 1:
-		return lists[0]
-	}
-	// By halves, since what has been joined is copied with every join.
-	half := len(lists) / 2
-	a, b := MergeMembers(lists[:half]...), MergeMembers(lists[half:]...)
-	if a == "" || b == "" {
-		return a + b
-	}
-	merged := mergeObjects(gjson.Parse("{"+a+"}"), gjson.Parse("{"+b+"}"))
-	return merged[1 : len(merged)-1]
-}
-
-func mergeObjects(a, b gjson.Result) string {
-	var members []Member
-	at := map[string]int{}
-	for _, object := range []gjson.Result{a, b} {
-		object.ForEach(func(key, value gjson.Result) bool {
-			i, again := at[key.Str]
-			if again {
-				members[i].Raw = mergeValues(gjson.Parse(members[i].Raw), value)
-				return true
+		case c != '\\':
+			return false // a control character
+		default:
+			n := escapeLength(s.text[i:])
+			if n == 0 {
+				return false
 			}
-			at[key.Str] = len(members)
-			members = append(members, Member{key.Str, value.Raw})
-			return true
-		})
-	}
-	out := []byte{'{'}
-	for _, m := range members {
-		if len(out) > 1 {
-			out = append(out, ',')
+			i += n - 1
 		}
-		out = append(append(AppendString(out, m.Key), ':'), m.Raw...)
 	}
-	return string(append(out, '}'))
+	return false
 }
 
-func mergeValues(a, b gjson.Result) string {
-	switch {
-	case b.Type == gjson.Null:
-		return a.Raw
-	case a.Type == gjson.String && b.Type == gjson.String:
-		return a.Raw[:len(a.Raw)-1] + b.Raw[1:]
-	case a.IsObject() && b.IsObject():
-		return mergeObjects(a, b)
-	case a.IsArray() && b.IsArray():
-		return mergeLists(a, b)
-	default:
-		return b.Raw
+// escapeLength is the length of the escape that text begins with, 0 if it is none.
+func escapeLength(text string) int {
+	if len(text) < 2 {
+		return 0
+	}
+	if text[1] != 'u' {
+		if strings.IndexByte(`"\/bfnrt`, text[1]) < 0 {
+			return 0
+		}
+		return 2
+	}
+	if len(text) < 6 || strings.Trim(text[2:6], "0123456789abcdefABCDEF") != "" {
+		return 0
+	}
+	return 6
+}
+
+func (s *scanner) number() bool {
+	if s.pos < len(s.text) && s.text[s.pos] == '-' {
+		s.pos++
+	}
+	if s.pos < len(s.text) && s.text[s.pos] == '0' {
+		s.pos++
+	} else if !s.digits() {
+		return false
+	}
+	if s.pos < len(s.text) && s.text[s.pos] == '.' {
+		if s.pos++; !s.digits() {
+			return false
+		}
+	}
+	if s.pos < len(s.text) && s.text[s.pos]|' ' == 'e' {
+		if s.pos++; s.pos < len(s.text) && (s.text[s.pos] == '+' || s.text[s.pos] == '-') {
+			s.pos++
+		}
+		return s.digits()
+	}
+	return true
+}
+
+func (s *scanner) digits() bool {
+	from := s.pos
+	for s.pos < len(s.text) && s.text[s.pos] >= '0' && s.text[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos > from
+}
+
+// object takes an object, which begins here, with a visit to each member.
+func (s *scanner) object(member visit) bool {
+	return s.list('}', func() bool {
+		if s.next() != '"' {
+			return false
+		}
+		from := s.pos
+		if !s.quoted() {
+			return false
+		}
+		key := unquote(s.text[from:s.pos])
+		if s.next() != ':' {
+			return false
+		}
+		s.pos++
+		s.next()
+		return member(key)
+	})
+}
+
+// array takes a list, which begins here, with a visit to each element.
+func (s *scanner) array(element visit) bool {
+	return s.list(']', func() bool {
+		s.next()
+		return element("")
+	})
+}
+
+// list takes what stands between brackets, separated by commas.
+func (s *scanner) list(end byte, item func() bool) bool {
+	if s.depth++; s.depth > maxDepth {
+		return false
+	}
+	s.pos++
+	for first := true; ; first = false {
+		switch c := s.next(); {
+		case c == end && first:
+		case first:
+			if !item() {
+				return false
+			}
+			continue
+		case c == ',':
+			if s.pos++; !item() {
+				return false
+			}
+			continue
+		case c != end:
+			return false
+		}
+		s.depth--
+		s.pos++
+		return true
 	}
 }
 
-func mergeLists(a, b gjson.Result) string {
-	head, tail := strings.TrimSpace(a.Raw[1:len(a.Raw)-1]), strings.TrimSpace(b.Raw[1:len(b.Raw)-1])
-	if head != "" && tail != "" {
-		head += ","
+// unquote reads a valid JSON string.
+func unquote(raw string) string {
+	if strings.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
 	}
-	return "[" + head + tail + "]"
+	return gjson.Parse(raw).Str
 }

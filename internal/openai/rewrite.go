@@ -1,6 +1,10 @@
 package openai
 
-import "github.com/tidwall/gjson"
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // A Member is one key of a JSON object with its value as raw JSON.
 type Member struct {
@@ -98,4 +102,108 @@ func plainText(message string) (raw string, ok bool) {
 		return ok
 	})
 	return raw, ok && raw != ""
+}
+
+// DropNulls returns raw JSON without the members that are null, at any depth.
+// SGLang fills tool-call deltas with null keys, which typed clients refuse.
+func DropNulls(raw string) string {
+	if !strings.Contains(raw, "null") {
+		return raw
+	}
+	return string(appendWithoutNulls(nil, gjson.Parse(raw)))
+}
+
+func appendWithoutNulls(b []byte, v gjson.Result) []byte {
+	if !v.IsObject() && !v.IsArray() {
+		return append(b, v.Raw...)
+	}
+	object := v.IsObject()
+	b = append(b, v.Raw[0])
+	mark := len(b)
+	v.ForEach(func(key, value gjson.Result) bool {
+		if object && value.Type == gjson.Null {
+			return true
+		}
+		if len(b) > mark {
+			b = append(b, ',')
+		}
+		if object {
+			b = append(append(b, key.Raw...), ':')
+		}
+		b = appendWithoutNulls(b, value)
+		return true
+	})
+	if object {
+		return append(b, '}')
+	}
+	return append(b, ']')
+}
+
+// MergeMembers joins lists of `"key":value` pairs as the deltas of one message
+// are joined: of a key that two have, texts and lists are strung together,
+// objects are merged, and of anything else the later one counts; null changes
+// nothing.
+func MergeMembers(lists ...string) string {
+	switch len(lists) {
+	case 0:
+		return ""
+	case 1:
+		return lists[0]
+	}
+	// By halves, since what has been joined is copied with every join.
+	half := len(lists) / 2
+	a, b := MergeMembers(lists[:half]...), MergeMembers(lists[half:]...)
+	if a == "" || b == "" {
+		return a + b
+	}
+	merged := mergeObjects(gjson.Parse("{"+a+"}"), gjson.Parse("{"+b+"}"))
+	return merged[1 : len(merged)-1]
+}
+
+func mergeObjects(a, b gjson.Result) string {
+	var members []Member
+	at := map[string]int{}
+	for _, object := range []gjson.Result{a, b} {
+		object.ForEach(func(key, value gjson.Result) bool {
+			i, again := at[key.Str]
+			if again {
+				members[i].Raw = mergeValues(gjson.Parse(members[i].Raw), value)
+				return true
+			}
+			at[key.Str] = len(members)
+			members = append(members, Member{key.Str, value.Raw})
+			return true
+		})
+	}
+	out := []byte{'{'}
+	for _, m := range members {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(AppendString(out, m.Key), ':'), m.Raw...)
+	}
+	return string(append(out, '}'))
+}
+
+func mergeValues(a, b gjson.Result) string {
+	switch {
+	case b.Type == gjson.Null:
+		return a.Raw
+	case a.Type == gjson.String && b.Type == gjson.String:
+		return a.Raw[:len(a.Raw)-1] + b.Raw[1:]
+	case a.IsObject() && b.IsObject():
+		return mergeObjects(a, b)
+	case a.IsArray() && b.IsArray():
+		return mergeLists(a, b)
+	default:
+		return b.Raw
+	}
+}
+
+func mergeLists(a, b gjson.Result) string {
+	head, tail := strings.TrimSpace(a.Raw[1:len(a.Raw)-1]), strings.TrimSpace(b.Raw[1:len(b.Raw)-1])
+	if head != "" && tail != "" {
+		head += ","
+	}
+	return "[" + head + tail + "]"
 }
