@@ -227,3 +227,16 @@ func FuzzDecodeChat(f *testing.F) {
 		}
 	})
 }
+
+// Both limits at zero mean that there is none; one at zero is refused.
+func TestZeroLimits(t *testing.T) {
+	const messages = `"model":"m","messages":[{"role":"user","content":"hi"}]`
+	if r, err := openai.DecodeChat([]byte(`{` + messages + `,"max_tokens":0,"max_completion_tokens":0}`)); err != nil || r.MaxTokens != 0 {
+		t.Errorf("both at zero: %+v, %v", r, err)
+	}
+	for _, one := range []string{`"max_tokens":0`, `"max_completion_tokens":0`, `"max_tokens":5,"max_completion_tokens":0`} {
+		if _, err := openai.DecodeChat([]byte(`{` + messages + `,` + one + `}`)); err == nil {
+			t.Errorf("%s was taken", one)
+		}
+	}
+}

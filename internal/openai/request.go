@@ -127,8 +127,14 @@ func textOf(content gjson.Result) string {
 }
 
 // readLimits takes the smaller of the two names for the same limit; zero or
-// less is refused, since engines disagree on what it means.
+// less is refused, since engines disagree on what it means. Both at zero is how
+// clients write that neither was set (openai-go's own tests do).
 func (r *Request) readLimits(f fields) error {
+	first, ok := integerOf(f["max_completion_tokens"])
+	second, also := integerOf(f["max_tokens"])
+	if ok && also && first == 0 && second == 0 {
+		return nil
+	}
 	for _, name := range []string{"max_completion_tokens", "max_tokens"} {
 		n, ok := integerOf(f[name])
 		switch {
