@@ -16,7 +16,7 @@ import (
 
 // serve sends the request and moves the answer.
 func (p *pump) serve(body []byte) (Report, error) {
-	resp, err := p.order.engine.Chat(p.run.conn, body)
+	resp, err := p.order.engine.Chat(p.run.conn, body) //nolint:bodyclose // leaveOff closes it
 	if err != nil {
 		return p.unsent(err)
 	}

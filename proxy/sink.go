@@ -40,7 +40,7 @@ func (s *shape) delta(p split.Piece) (d openai.Delta, ok bool) {
 			if !s.inside {
 				s.inside, d.Content = true, s.open+p.Text
 			}
-		default:
+		case openai.FieldReasoningContent, openai.FieldReasoning, openai.FieldBoth:
 			d.Reasoning = p.Text
 		}
 		return d, true

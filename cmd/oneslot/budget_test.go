@@ -99,7 +99,7 @@ func TestNativeThinkingBudget(t *testing.T) {
 			p := start(t, simengine.Config{Thinking: 20, Answer: 20, Dialect: guise, Metrics: true},
 				`engines: [{name: spark, url: "http://engine.test", model: ripple, dialect: `+dialect+`}]`)
 			r := p.post(t.Context(), ask(true, `,"reasoning_effort":"low"`), nil)
-			if got := p.upstream(0)[field]; got != 1024.0 {
+			if got := p.upstream()[field]; got != 1024.0 {
 				t.Errorf("%s: the engine got %s %v", dialect, field, got)
 			}
 			if record := p.record(r); record["budget"] != "native" {
@@ -155,7 +155,7 @@ func closedRun(body string) bool { return strings.Contains(body, `"continue_fina
 // requests know.
 func TestEngineThatCannotContinue(t *testing.T) {
 	refusing := func(t *testing.T) *proxyUnderTest {
-		return start(t, simengine.Config{Thinking: 200, Answer: 20}, "", func(w http.ResponseWriter, r *http.Request, body string) bool {
+		return start(t, simengine.Config{Thinking: 200, Answer: 20}, "", func(w http.ResponseWriter, body string) bool {
 			if !closedRun(body) {
 				return false
 			}

@@ -106,7 +106,7 @@ func start(t *testing.T, sim simengine.Config, settings string, first ...answeri
 }
 
 // answering may take a request to the engine out of its hands.
-type answering func(w http.ResponseWriter, r *http.Request, body string) (done bool)
+type answering func(w http.ResponseWriter, body string) (done bool)
 
 func before(first []answering, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +115,7 @@ func before(first []answering, next http.Handler) http.Handler {
 			return // the proxy has hung up
 		}
 		for _, f := range first {
-			if f(w, r, string(body)) {
+			if f(w, string(body)) {
 				return
 			}
 		}

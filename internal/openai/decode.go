@@ -52,9 +52,10 @@ func (k kind) accepts(v gjson.Result) bool {
 		return v.Type == gjson.String || v.IsArray()
 	case textOrObject:
 		return v.Type == gjson.String || v.IsObject()
-	default:
-		return k == anything
+	case anything:
+		return true
 	}
+	return false
 }
 
 // integerOf reads a whole number, also one that is written as 100.0 or 1e2.

@@ -118,9 +118,11 @@ func TestDecodeChatReads(t *testing.T) {
 		want          openai.Request
 	}{
 		{"least", "", openai.Request{}},
-		{"everything", `"stream":true,"stream_options":{"include_usage":true,"include_sources":true},"max_tokens":9,"max_completion_tokens":7,
+		{
+			"everything", `"stream":true,"stream_options":{"include_usage":true,"include_sources":true},"max_tokens":9,"max_completion_tokens":7,
 			"temperature":0,"stop":["a","b"],"logprobs":true,"response_format":{"type":"json_object"},"service_tier":"flex","include_reasoning":false,"n":1`,
-			openai.Request{Stream: true, IncludeUsage: true, IncludeSources: true, MaxTokens: 7, Temperature: true, Stop: []string{"a", "b"}, Logprobs: true, Constrained: true, ServiceTier: "flex", HideReasoning: true}},
+			openai.Request{Stream: true, IncludeUsage: true, IncludeSources: true, MaxTokens: 7, Temperature: true, Stop: []string{"a", "b"}, Logprobs: true, Constrained: true, ServiceTier: "flex", HideReasoning: true},
+		},
 		{"nulls", `"stream":null,"stream_options":null,"max_tokens":null,"max_completion_tokens":null,"temperature":null,"stop":null,"logprobs":null,
 			"response_format":null,"service_tier":null,"include_reasoning":null,"n":null,"tools":null,"tool_choice":null,"reasoning":null,"grammar":null,"seed":null`, openai.Request{}},
 		{"inner nulls", `"stream_options":{"include_usage":null},"response_format":{"type":null},"reasoning":{"exclude":null}`, openai.Request{}},

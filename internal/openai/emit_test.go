@@ -18,28 +18,48 @@ func TestEmitter(t *testing.T) {
 		write func(e *openai.Emitter) []byte
 		want  string // after head
 	}{
-		{"role", 0, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Role: true}) },
-			`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`},
-		{"content", 0, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Content: "a\n\"é<\u2028"}) },
-			`{"index":0,"delta":{"content":"a\n\"é<` + "\u2028" + `"},"finish_reason":null}]}`},
-		{"thinking", 0, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Reasoning: "t"}) },
-			`{"index":0,"delta":{"reasoning_content":"t"},"finish_reason":null}]}`},
-		{"thinking under the other name", openai.FieldReasoning, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Reasoning: "t"}) },
-			`{"index":0,"delta":{"reasoning":"t"},"finish_reason":null}]}`},
-		{"thinking under both", openai.FieldBoth, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Reasoning: "t"}) },
-			`{"index":0,"delta":{"reasoning_content":"t","reasoning":"t"},"finish_reason":null}]}`},
-		{"all at once", 0, true, func(e *openai.Emitter) []byte {
-			return e.Delta(nil, openai.Delta{Role: true, Reasoning: "t", Raw: `"tool_calls":[{"index":0}]`, Logprobs: `{"content":[]}`})
+		{
+			"role", 0, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Role: true}) },
+			`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
 		},
-			`{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":"t","tool_calls":[{"index":0}]},"logprobs":{"content":[]},"finish_reason":null}],"usage":null}`},
-		{"nothing", 0, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{}) },
-			`{"index":0,"delta":{},"finish_reason":null}]}`},
-		{"finish", 0, false, func(e *openai.Emitter) []byte { return e.Finish(nil, "stop") },
-			`{"index":0,"delta":{},"finish_reason":"stop"}]}`},
-		{"finish beside null usage", 0, true, func(e *openai.Emitter) []byte { return e.Finish(nil, "length") },
-			`{"index":0,"delta":{},"finish_reason":"length"}],"usage":null}`},
-		{"usage", 0, true, func(e *openai.Emitter) []byte { return e.Usage(nil, []byte(`{"prompt_tokens":1}`)) },
-			`],"usage":{"prompt_tokens":1}}`},
+		{
+			"content", 0, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Content: "a\n\"é<\u2028"}) },
+			`{"index":0,"delta":{"content":"a\n\"é<` + "\u2028" + `"},"finish_reason":null}]}`,
+		},
+		{
+			"thinking", 0, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Reasoning: "t"}) },
+			`{"index":0,"delta":{"reasoning_content":"t"},"finish_reason":null}]}`,
+		},
+		{
+			"thinking under the other name", openai.FieldReasoning, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Reasoning: "t"}) },
+			`{"index":0,"delta":{"reasoning":"t"},"finish_reason":null}]}`,
+		},
+		{
+			"thinking under both", openai.FieldBoth, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{Reasoning: "t"}) },
+			`{"index":0,"delta":{"reasoning_content":"t","reasoning":"t"},"finish_reason":null}]}`,
+		},
+		{
+			"all at once", 0, true, func(e *openai.Emitter) []byte {
+				return e.Delta(nil, openai.Delta{Role: true, Reasoning: "t", Raw: `"tool_calls":[{"index":0}]`, Logprobs: `{"content":[]}`})
+			},
+			`{"index":0,"delta":{"role":"assistant","content":"","reasoning_content":"t","tool_calls":[{"index":0}]},"logprobs":{"content":[]},"finish_reason":null}],"usage":null}`,
+		},
+		{
+			"nothing", 0, false, func(e *openai.Emitter) []byte { return e.Delta(nil, openai.Delta{}) },
+			`{"index":0,"delta":{},"finish_reason":null}]}`,
+		},
+		{
+			"finish", 0, false, func(e *openai.Emitter) []byte { return e.Finish(nil, "stop") },
+			`{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+		},
+		{
+			"finish beside null usage", 0, true, func(e *openai.Emitter) []byte { return e.Finish(nil, "length") },
+			`{"index":0,"delta":{},"finish_reason":"length"}],"usage":null}`,
+		},
+		{
+			"usage", 0, true, func(e *openai.Emitter) []byte { return e.Usage(nil, []byte(`{"prompt_tokens":1}`)) },
+			`],"usage":{"prompt_tokens":1}}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := openai.NewEmitter("chatcmpl-1", `m"`, 1764500000, c.usage)

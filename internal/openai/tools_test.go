@@ -39,8 +39,11 @@ func TestToolCalls(t *testing.T) {
 			`[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`,
 			`[{"index":0,"id":"a","type":null,"function":{"name":null,"arguments":"{}"}}]`,
 		}, `[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]`},
-		{"arguments as an object", []string{`[{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}]`},
-			`[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]`},
+		{
+			"arguments as an object",
+			[]string{`[{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}]`},
+			`[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]`,
+		},
 		{"a custom tool", []string{
 			`[{"index":0,"id":"a","type":"custom","custom":{"name":"sql","input":"SELECT "}}]`,
 			`[{"index":0,"custom":{"input":"1"}}]`,

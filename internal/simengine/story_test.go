@@ -168,7 +168,7 @@ func TestDeathInEveryState(t *testing.T) {
 		if s := <-waiting; s.chunks != 0 {
 			t.Errorf("waiting: %+v", s)
 		}
-		if _, err := ask(t.Context(), t, client, streamed("late")); err == nil { //nolint:bodyclose // there is none
+		if _, err := ask(t.Context(), t, client, streamed("late")); err == nil {
 			t.Error("a dead engine took a request")
 		}
 		e.SetFaults(simengine.Faults{})
