@@ -159,7 +159,7 @@ func (p *Proxy) Unsupported(call *Call, slots []string) bool {
 // attempt is one run on the engine, of the few that make an answer.
 func (p *Proxy) attempt(ctx context.Context, u *pump) (Report, error) {
 	r := newRun(ctx, u.order, p.cfg.AbortBound, func(cause error) {
-		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errStopString) && !errors.Is(cause, errBudget) {
+		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errBudget) && !benign(cause) {
 			u.client.Fail(cause)
 		}
 	})

@@ -59,7 +59,7 @@ func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 // is complete; whole reports whether the engine ended its stream by itself,
 // which proves that its slot is free.
 func (p *pump) move(body io.Reader) (whole bool, err error) {
-	for data, fault := range events(flusher{body, p.flush}, p.cfg.MaxEvent) {
+	for data, fault := range events(flushing(body, p.flush), p.cfg.MaxEvent) {
 		if fault == nil {
 			fault = p.take(data)
 		}
@@ -127,7 +127,8 @@ func (p *pump) take(data string) error {
 		p.first = now
 		p.client.SetStatus(nil)
 	}
-	if !p.first.IsZero() {
+	// Only what says something counts as life, and nothing does after the end.
+	if p.reason == "" && !p.first.IsZero() && (speaks || c.Usage != "" || c.Timings != "") {
 		p.run.hear(now)
 	}
 	pieces := p.split.Add(&c)
@@ -236,7 +237,8 @@ func (p *pump) finishSeen(c *openai.Chunk) error {
 			return ErrAborted
 		}
 	default:
-		p.reason = c.FinishReason
+		p.reason = finishWord(c.FinishReason)
+		p.run.finish(time.Now())
 	}
 	return nil
 }

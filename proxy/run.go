@@ -35,6 +35,7 @@ type run struct {
 	watch  *time.Timer
 	heard  atomic.Int64 // when the engine last said something, ns after began; 0 is never
 	opened atomic.Bool  // the headers have come
+	told   atomic.Int64 // when the finish reason came, ns after began; 0 is not yet
 }
 
 // newRun begins a run. It outlives ctx, whose values it keeps.
@@ -139,6 +140,21 @@ func (r *run) look() {
 	if heard == 0 && r.heard.Load() != 0 {
 		r.watch.Reset(r.limits.idle) // hear came in between
 	}
+}
+
+// tailBound is how long an engine may take to end a stream whose finish reason
+// has come; the usage comes in this time.
+const tailBound = 10 * time.Second
+
+// finish notes that the answer is complete, so that little more is to come.
+func (r *run) finish(now time.Time) {
+	r.told.Store(max(int64(now.Sub(r.began)), 1))
+	r.watch.Reset(min(r.limits.idle, tailBound))
+}
+
+// benign reports whether a run was stopped although nothing went wrong.
+func benign(cause error) bool {
+	return errors.Is(cause, errStopString) || errors.Is(cause, errTail)
 }
 
 // open notes that the headers have come.

@@ -10,8 +10,6 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/engine"
-
-	"github.com/tidwall/gjson"
 )
 
 // serve sends the request and moves the answer.
@@ -38,7 +36,7 @@ func (p *pump) serve(body []byte) (Report, error) {
 	if whole {
 		p.call.Idle()
 	}
-	if cause != nil && !errors.Is(cause, errStopString) {
+	if cause != nil && !benign(cause) {
 		err = cause
 	} else if p.complete() {
 		err = nil
@@ -116,11 +114,6 @@ func (p *pump) unsent(err error) (Report, error) {
 	}
 }
 
-// streamProblem reads the error member of an event.
-func streamProblem(raw string) *openai.Problem {
-	return openai.EngineProblem(int(gjson.Get(raw, "code").Int()), `{"error":`+raw+`}`)
-}
-
 // end gives out the rest of a complete answer.
 func (p *pump) end() Report {
 	p.release()
@@ -174,13 +167,20 @@ func (p *pump) report(reason string) Report {
 func (p *pump) goOn(ctx context.Context) (Report, error) {
 	plan := &p.order.plan
 	plan.cut, plan.used = true, p.meter.Progress().Thinking.N
-	if err := p.quiet(ctx); err != nil {
-		p.client.Fail(err)
-		return p.report(""), err
-	}
-	if p.lost || p.client.Context().Err() != nil {
+	err := p.quiet(ctx)
+	switch {
+	case err == nil && ctx.Err() != nil:
 		p.call.Idle()
-		return p.report(""), ErrClient
+		err = context.Cause(ctx)
+	case err == nil && (p.lost || p.client.Context().Err() != nil):
+		p.call.Idle()
+		err = ErrClient
+	}
+	if err != nil {
+		if !errors.Is(err, ErrClient) {
+			p.client.Fail(err)
+		}
+		return p.report(""), err
 	}
 	if limit := p.call.Request.MaxTokens; limit > 0 && plan.used >= limit {
 		p.call.Idle()
@@ -202,12 +202,15 @@ func (p *pump) quiet(ctx context.Context) error {
 	}
 	settled, cancel := context.WithTimeout(ctx, p.cfg.AbortBound)
 	defer cancel()
+	defer context.AfterFunc(p.client.Context(), cancel)()
 	err := p.order.engine.Settle(settled)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case p.client.Context().Err() != nil:
+		return ErrClient
 	default:
 		return fmt.Errorf("%w: it could not be stopped at the thinking budget: %w", ErrEngine, err)
 	}

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"oneslot/internal/openai"
+	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmaxmax/go-sse"
 )
 
@@ -52,9 +55,17 @@ func isDone(data string) bool {
 	return data == doneMarker
 }
 
-// A flusher is an engine's body that sends what has been written to the client
-// before it reads on: as long as complete events are at hand they go out
+// atHand is how much of an engine's body is read at once, in bytes: whatever has
+// come of it goes to the client in one write.
+const atHand = 32 << 10
+
+// flushing returns an engine's body that sends what has been written to the
+// client before it reads on: as long as complete events are at hand they go out
 // together, and none waits for the engine.
+func flushing(body io.Reader, flush func()) io.Reader {
+	return bufio.NewReaderSize(flusher{body, flush}, atHand)
+}
+
 type flusher struct {
 	body  io.Reader
 	flush func()
@@ -97,9 +108,25 @@ var (
 var (
 	// errStopString: its answer is complete.
 	errStopString = errors.New("proxy: a stop string was met")
+	// errTail: its answer is complete, and its stream does not end.
+	errTail = errors.New("proxy: the stream does not end")
 	// errBudget: it has thought enough.
 	errBudget = errors.New("proxy: the thinking budget is used up")
 )
 
 // errAgain says that another run is to be made for the same answer.
 var errAgain = errors.New("proxy: another run is to be made")
+
+// finishWord lets words pass and nothing else: a finish reason goes to the log
+// and the ledger, where no text of an answer may.
+func finishWord(s string) string {
+	if len(s) > 32 || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return "other"
+	}
+	return s
+}
+
+// streamProblem reads the error member of an event.
+func streamProblem(raw string) *openai.Problem {
+	return openai.EngineProblem(int(gjson.Get(raw, "code").Int()), `{"error":`+raw+`}`)
+}

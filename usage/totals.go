@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strconv"
 	"strings"
 
-	"github.com/tidwall/gjson"
+	"oneslot/internal/openai"
 )
 
 // Figure is a number the engine may have told. The zero Figure was not told.
@@ -44,13 +45,9 @@ type Extra struct {
 // total, completion was told without thinking and is put right.
 func ParseTotals(raw string) (Totals, bool) {
 	var t Totals
-	root, ok := object(raw)
-	if !ok {
-		return t, false
-	}
 	var total Figure
-	root.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	ok := openai.Members(raw, func(name, value string) {
+		switch name {
 		case "prompt_tokens":
 			t.Prompt.read(value)
 		case "completion_tokens":
@@ -65,10 +62,12 @@ func ParseTotals(raw string) (Totals, bool) {
 			t.completionDetails(value)
 		case "oneslot": // ours to write
 		default:
-			t.Extra.Top = member(t.Extra.Top, key, value)
+			t.Extra.Top = member(t.Extra.Top, name, value)
 		}
-		return true
 	})
+	if !ok {
+		return Totals{}, false
+	}
 	if t.Prompt.Known && t.Completion.Known && total.Known && t.Thinking.N > 0 &&
 		total.N == t.Prompt.N+t.Completion.N+t.Thinking.N {
 		t.Completion.N += t.Thinking.N
@@ -81,13 +80,9 @@ func ParseTotals(raw string) (Totals, bool) {
 // holds none of them.
 func ParseTimings(raw string) (Totals, bool) {
 	var t Totals
-	root, ok := object(raw)
-	if !ok {
-		return t, false
-	}
 	var prompt, drafts Figure
-	root.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	ok := openai.Members(raw, func(name, value string) {
+		switch name {
 		case "cache_n":
 			t.Cached.read(value)
 		case "prompt_n":
@@ -99,8 +94,10 @@ func ParseTimings(raw string) (Totals, bool) {
 		case "draft_n_accepted":
 			t.DraftsAccepted.read(value)
 		}
-		return true
 	})
+	if !ok {
+		return Totals{}, false
+	}
 	if prompt.Known && t.Cached.Known {
 		t.Prompt = Figure{N: prompt.N + t.Cached.N, Known: true}
 	}
@@ -110,34 +107,19 @@ func ParseTimings(raw string) (Totals, bool) {
 	return t, t != Totals{}
 }
 
-func object(raw string) (gjson.Result, bool) {
-	if !gjson.Valid(raw) {
-		return gjson.Result{}, false
-	}
-	root := gjson.Parse(raw)
-	return root, root.IsObject()
-}
-
-func (t *Totals) promptDetails(details gjson.Result) {
-	if !details.IsObject() {
-		return
-	}
-	details.ForEach(func(key, value gjson.Result) bool {
-		if key.Str == "cached_tokens" {
+func (t *Totals) promptDetails(details string) {
+	openai.Members(details, func(name, value string) {
+		if name == "cached_tokens" {
 			t.Cached.read(value)
 		} else {
-			t.Extra.Prompt = member(t.Extra.Prompt, key, value)
+			t.Extra.Prompt = member(t.Extra.Prompt, name, value)
 		}
-		return true
 	})
 }
 
-func (t *Totals) completionDetails(details gjson.Result) {
-	if !details.IsObject() {
-		return
-	}
-	details.ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+func (t *Totals) completionDetails(details string) {
+	openai.Members(details, func(name, value string) {
+		switch name {
 		case "reasoning_tokens":
 			t.Thinking.read(value)
 		case "text_tokens": // follows from the rest
@@ -146,33 +128,38 @@ func (t *Totals) completionDetails(details gjson.Result) {
 		case "rejected_prediction_tokens":
 			t.DraftsRejected.read(value)
 		default:
-			t.Extra.Completion = member(t.Extra.Completion, key, value)
+			t.Extra.Completion = member(t.Extra.Completion, name, value)
 		}
-		return true
 	})
 }
 
-// read takes a figure from value, and leaves f alone when value is none.
-func (f *Figure) read(value gjson.Result) {
-	if value.Type != gjson.Number || value.Num < 0 || value.Num > math.MaxInt32 || value.Num != math.Trunc(value.Num) {
-		return
+// read takes a figure from value, raw JSON, and leaves f alone when value is none.
+func (f *Figure) read(value string) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		fraction, err := strconv.ParseFloat(value, 64)
+		if err != nil || fraction != math.Trunc(fraction) || fraction > math.MaxInt32 {
+			return
+		}
+		n = int64(fraction)
 	}
-	*f = Figure{N: int(value.Num), Known: true}
+	if n >= 0 {
+		*f = Figure{N: int(n), Known: true}
+	}
 }
 
-// member appends key and value to members, on one line.
-func member(members string, key, value gjson.Result) string {
-	raw := value.Raw
-	if strings.ContainsAny(raw, "\r\n") {
+// member appends a name and its value to members, on one line.
+func member(members, name, value string) string {
+	if strings.ContainsAny(value, "\r\n") {
 		var line bytes.Buffer
-		if json.Compact(&line, []byte(raw)) == nil {
-			raw = line.String()
+		if json.Compact(&line, []byte(value)) == nil {
+			value = line.String()
 		}
 	}
 	if members != "" {
 		members += ","
 	}
-	return members + key.Raw + ":" + raw
+	return members + openai.String(name) + ":" + value
 }
 
 // replace takes over every figure that newer tells.

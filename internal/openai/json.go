@@ -238,20 +238,6 @@ func (s *scanner) list(end byte, item func() bool) bool {
 	}
 }
 
-// Members visits the members of a JSON object in their order, each with its name
-// and its value as raw JSON. It reports whether raw is an object and no more;
-// what was visited before a fault is not to be used.
-func Members(raw string, member func(name, value string)) bool {
-	s := scanner{text: raw}
-	return s.next() == '{' && s.object(func(name string) bool {
-		value, ok := s.value()
-		if ok {
-			member(name, value)
-		}
-		return ok
-	}) && s.next() == 0 && s.pos == len(raw)
-}
-
 // unquote reads a valid JSON string.
 func unquote(raw string) string {
 	if strings.IndexByte(raw, '\\') < 0 {

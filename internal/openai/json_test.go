@@ -101,3 +101,20 @@ func TestMergeMembers(t *testing.T) {
 		t.Errorf("many are joined to %d bytes, want %d", len(got), len(want))
 	}
 }
+
+func TestMembers(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{}`: ``,
+		` { "a" : 1 , "b":null,"\u0063":{"d":[1, 2]},"a":"x" } `: `a=1;b=null;c={"d":[1, 2]};a="x";`,
+	} {
+		got := ""
+		if ok := openai.Members(raw, func(name, value string) { got += name + "=" + value + ";" }); !ok || got != want {
+			t.Errorf("Members(%s) visits %s, %v; want %s", raw, got, ok, want)
+		}
+	}
+	for _, raw := range []string{``, `null`, `[]`, `"x"`, `{"a":1`, `{"a":1}}`, `{"a":[}`, `{"a":1,}`, strings.Repeat(`{"a":`, 2000)} {
+		if openai.Members(raw, func(string, string) {}) {
+			t.Errorf("Members(%.40s) takes it for an object", raw)
+		}
+	}
+}

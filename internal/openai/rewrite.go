@@ -207,3 +207,17 @@ func mergeLists(a, b gjson.Result) string {
 	}
 	return "[" + head + tail + "]"
 }
+
+// Members visits the members of a JSON object in their order, each with its name
+// and its value as raw JSON. It reports whether raw is an object and no more;
+// what was visited before a fault is not to be used.
+func Members(raw string, member func(name, value string)) bool {
+	s := scanner{text: raw}
+	return s.next() == '{' && s.object(func(name string) bool {
+		value, ok := s.value()
+		if ok {
+			member(name, value)
+		}
+		return ok
+	}) && s.next() == 0 && s.pos == len(raw)
+}

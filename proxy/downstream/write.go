@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/tmaxmax/go-sse"
 )
@@ -29,9 +30,11 @@ func (c *Client) commit(status int) {
 	c.out.WriteHeader(status)
 }
 
+// event adds one event. The message is written before data can change, so that
+// it needs no copy.
 func (c *Client) event(data []byte) {
 	m := sse.Message{}
-	m.AppendData(string(data))
+	m.AppendData(unsafe.String(unsafe.SliceData(data), len(data)))
 	c.out.put(&m)
 }
 

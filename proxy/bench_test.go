@@ -1,0 +1,110 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"oneslot/internal/openai"
+	"oneslot/proxy"
+	"oneslot/proxy/budget"
+	"oneslot/proxy/downstream"
+	"oneslot/proxy/engine"
+	"oneslot/reasoning"
+)
+
+// perRun is how many chunks a run of the benchmark has.
+const perRun = 1000
+
+// bulk is a response of an engine with perRun chunks of text, 600 of them of
+// thinking, in the shape of SGLang with continuous usage.
+func bulk(split bool) string {
+	var b strings.Builder
+	b.WriteString(streamHead)
+	for i := range perRun {
+		delta := `{"reasoning_content":" word","content":null}`
+		switch {
+		case !split && i == 600:
+			delta = `{"reasoning_content":null,"content":"</think>\n\n word"}`
+		case !split, i >= 600:
+			delta = `{"reasoning_content":null,"content":" word"}`
+		}
+		fmt.Fprintf(&b, `data: {"id":"5f5cda6f56bd43b1a02955429ad5cf85","object":"chat.completion.chunk","created":1796049006,"model":"tiny","choices":[{"index":0,"delta":%s,"logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":{"prompt_tokens":23,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":null,"reasoning_tokens":7}}`+"\n\n", delta, 23+i, i)
+	}
+	b.WriteString(`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop","matched_stop":2}]}` + "\n\n")
+	b.WriteString(`data: {"choices":[],"usage":{"prompt_tokens":23,"total_tokens":1023,"completion_tokens":1000,"prompt_tokens_details":null,"reasoning_tokens":601}}` + "\n\ndata: [DONE]\n\n")
+	return b.String()
+}
+
+// sink is a client that reads whatever comes.
+type sink struct {
+	header  http.Header
+	bytes   int
+	flushes int
+}
+
+func (s *sink) Header() http.Header                { return s.header }
+func (s *sink) WriteHeader(int)                    {}
+func (s *sink) Write(p []byte) (int, error)        { s.bytes += len(p); return len(p), nil }
+func (s *sink) FlushError() error                  { s.flushes++; return nil }
+func (s *sink) SetWriteDeadline(_ time.Time) error { return nil }
+
+// BenchmarkServe is what the proxy adds to a chunk: reading the event, parsing,
+// splitting, metering and writing, with many at hand at once (bulk) and with
+// each alone. One op is perRun chunks.
+func BenchmarkServe(b *testing.B) {
+	for _, x := range []struct {
+		name  string
+		split bool
+		piece int // bytes that the engine's connection gives at once
+		s     bool
+	}{
+		{"bulk/split by the engine", true, 1 << 30, true},
+		{"bulk/split by the parser", false, 1 << 30, true},
+		{"bulk/whole", false, 1 << 30, false},
+		{"one by one/split by the parser", false, 0, true},
+	} {
+		b.Run(x.name, func(b *testing.B) { serveBench(b, bulk(x.split), x.piece, x.s) })
+	}
+}
+
+func serveBench(b *testing.B, response string, piece int, stream bool) {
+	source := &canned{pieces: []string{response}}
+	if piece == 0 {
+		source.pieces = strings.SplitAfter(response, "\n\n")
+		source.pieces = source.pieces[:len(source.pieces)-1]
+	}
+	e, err := engine.New(engine.Config{Name: "spark", URL: "http://engine.test", Dialect: "sglang", Dial: source.dial})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	p := proxy.New([]proxy.Target{{Engine: e, Format: xml(reasoning.StartThinking), Counter: bytesOf{}}}, proxy.Config{})
+	req, err := openai.DecodeChat([]byte(ask(stream, "")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	call := &proxy.Call{ID: id, ResponseID: "chatcmpl-" + id, Request: req, Created: time.Unix(1764500000, 0), Budget: budget.Ask{Tokens: budget.NoLimit}, Slot: "spark", Idle: func() {}}
+	request := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", io.NopCloser(strings.NewReader("")))
+	b.SetBytes(int64(len(response)))
+	b.ReportAllocs()
+	var w *sink
+	for b.Loop() {
+		w = &sink{header: http.Header{}}
+		client, err := downstream.New(w, request, downstream.Config{Stream: stream, Problem: problem, CommitAfter: time.Hour})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := p.Serve(context.Background(), call, client); err != nil {
+			b.Fatal(err)
+		}
+		client.Release()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/perRun, "ns/chunk")
+	b.ReportMetric(float64(w.flushes), "flushes")
+}
