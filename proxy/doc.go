@@ -34,9 +34,12 @@
 // A run whose client leaves is stopped: the engine is told by the run's id
 // while its stream is still attached, the stream is read to its end, which also
 // brings the final usage, and only then is it closed. The abort is repeated,
-// then everything is aborted, then the connection is closed. Call.Idle is
-// called only when the engine ended the stream by itself, or had never begun;
-// in every other case the slot's next holder has to see it idle first.
+// then everything is aborted, then the connection is closed. The client is told
+// of the cause meanwhile.
+//
+// Call.Idle is called only when the engine ended the stream by itself, refused
+// the request, or was never asked; in every other case the slot's next holder
+// has to see it idle first.
 //
 // # Ownership
 //

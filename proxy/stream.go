@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"oneslot/internal/openai"
 	"strings"
+
+	"oneslot/internal/openai"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmaxmax/go-sse"
@@ -42,18 +43,7 @@ func events(body io.Reader, maxEvent int) iter.Seq2[string, error] {
 }
 
 // isDone allows the blanks that some engines put around the marker.
-func isDone(data string) bool {
-	if len(data) > len(doneMarker)+8 {
-		return false
-	}
-	for len(data) > 0 && (data[0] == ' ' || data[0] == '\t') {
-		data = data[1:]
-	}
-	for len(data) > 0 && (data[len(data)-1] == ' ' || data[len(data)-1] == '\t') {
-		data = data[:len(data)-1]
-	}
-	return data == doneMarker
-}
+func isDone(data string) bool { return strings.Trim(data, " \t") == doneMarker }
 
 // atHand is how much of an engine's body is read at once, in bytes: whatever has
 // come of it goes to the client in one write.
