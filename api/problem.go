@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -97,9 +96,6 @@ const statusClientClosed = 499
 // errRefused marks a Problem as the engine's own refusal of a request.
 var errRefused = errors.New("api: the engine refused the request")
 
-// word is what a code looks like.
-var word = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-
 // judge says what err means. An error that nobody foresaw is a 500 outside and
 // whole in the log.
 func judge(err error) verdict {
@@ -119,14 +115,8 @@ func judge(err error) verdict {
 // of a request, the engine's, or what the engine told in its stream.
 func said(p *openai.Problem, err error) verdict {
 	v := verdict{status: p.Status, kind: p.Type, code: p.Code, outcome: ledger.Rejected, message: p.Message}
-	if !word.MatchString(v.code) {
-		v.code = "" // an engine's own, which may be anything
-	}
 	refused, broke := errors.Is(err, errRefused), errors.Is(err, proxy.ErrEngine)
 	switch {
-	case refused && (p.Status == 401 || p.Status == 403 || p.Status == 407):
-		// It is the proxy's key that was refused, and the text may show a part of it.
-		return verdict{502, server, "upstream_error", "", ledger.EngineFailed, 0, false, "The engine refused the key that the proxy sends it (engines[].api_key). The operator has to correct it."}
 	case p.Status == http.StatusServiceUnavailable:
 		v.reason = "engine_down"
 	case p.Status == http.StatusTooManyRequests:
@@ -181,10 +171,6 @@ func (s *Server) refuse(c echo.Context, err error) {
 		c.Response().Header().Set(k, v)
 	}
 	s.bound(c)
-	if c.Request().Method == http.MethodHead {
-		_ = c.NoContent(p.Status)
-		return
-	}
 	_ = c.Blob(p.Status, "application/json", p.JSON())
 }
 

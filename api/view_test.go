@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -165,6 +166,20 @@ func TestHealthAndReadiness(t *testing.T) {
 		e.engine.SetFaults(simengine.Faults{})
 		e.server.Drain()
 		want(t, e, 503, map[string]any{"status": "not ready", "queue": "draining", "engine": "ok", "ledger": "ok"})
+	})
+	silent := func(d *Deps) { // before the one that answers
+		first, err := engine.New(engine.Config{Name: "mute", URL: "http://mute.test", Dial: func(context.Context, string, string) (net.Conn, error) {
+			<-time.After(5 * time.Second)
+			return nil, errors.New("no answer")
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Pools = []*Pool{{Queue: d.Pools[0].Queue, Engines: append([]*engine.Engine{first}, d.Pools[0].Engines...)}}
+	}
+	inBubble(t, setup{change: silent}, func(t *testing.T, e *edge) {
+		want(t, e, 200, map[string]any{"status": "ready", "queue": "ok", "engine": "ok", "ledger": "ok"})
+		<-time.After(5 * time.Second) // the dial goes on without whoever asked for it
 	})
 	inBubble(t, setup{dead: true}, func(t *testing.T, e *edge) {
 		want(t, e, 503, map[string]any{"status": "not ready", "queue": "ok", "engine": "down", "ledger": "ok"})
