@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/queue"
+	"oneslot/usage"
 
 	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
@@ -145,10 +147,18 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 			zap.String("engine", row.Engine), zap.String("class", row.Class), zap.Bool("stream", row.Stream),
 			zap.String("outcome", string(row.Outcome)), zap.Int("status", row.Status), zap.String("reason", row.Reason), zap.String("finish_reason", row.FinishReason),
 			zap.Duration("wait", row.QueueWait), zap.Duration("prefill", row.Prefill), zap.Duration("slot", row.Slot),
-			zap.Int("prompt_tokens", row.Tokens.Prompt.N), zap.Int("thinking_tokens", row.Tokens.Thinking.N), zap.Int("answer_tokens", row.Tokens.Answer.N),
+			tokenField("prompt_tokens", row.Tokens.Prompt), tokenField("thinking_tokens", row.Tokens.Thinking), tokenField("answer_tokens", row.Tokens.Answer),
 			zap.String("remote", c.Request().RemoteAddr), zap.String("error", errorText(err)),
 		)
 	}
+}
+
+// tokenField leaves a figure out that nobody knows.
+func tokenField(name string, c usage.Count) zap.Field {
+	if !c.Known() {
+		return zap.Skip()
+	}
+	return zap.Int(name, c.N)
 }
 
 // errorText is what a log may say of an error: an engine's own words may repeat
@@ -161,14 +171,42 @@ func errorText(err error) string {
 	case errors.As(err, &p):
 		v := said(p, err)
 		return strings.TrimSpace(fmt.Sprintf("status %d %s", p.Status, v.why()))
+	case errors.Is(err, proxy.ErrEngine):
+		return engineText(err)
 	default:
 		return err.Error()
 	}
 }
 
-// note logs that the ledger could not be written; the request goes on.
+// engineText says what class of failure it was, and what the network said. The
+// rest of the error may hold bytes of the engine's answer.
+func engineText(err error) string {
+	text := proxy.ErrEngine.Error()
+	for _, v := range rulings() {
+		if errors.Is(err, v.is) {
+			text = v.is.Error()
+			break
+		}
+	}
+	var network *net.OpError
+	if errors.As(err, &network) {
+		text += ": " + network.Error()
+	}
+	return text
+}
+
+// note logs that the ledger refused a row; the request goes on. That rows wait
+// in memory, since the disk takes none, is logged once, and so is its end.
 func (s *Server) note(err error) {
 	if err != nil {
 		s.Log.Error("ledger", zap.Error(err))
+	}
+	fault := s.Ledger.Err()
+	switch failing := fault != nil; {
+	case s.unwritten.Swap(failing) == failing:
+	case failing:
+		s.Log.Error("the ledger cannot be written; its rows wait in memory and would be lost with the process", zap.Error(fault))
+	default:
+		s.Log.Info("the ledger can be written again")
 	}
 }

@@ -109,6 +109,8 @@ type Server struct {
 	echo     *echo.Echo
 	server   *http.Server
 	draining atomic.Bool
+	// unwritten is whether the ledger was last seen failing.
+	unwritten atomic.Bool
 }
 
 // New returns a Server for the given parts.

@@ -165,7 +165,7 @@ reasoning: {field: content_tags}
 	want.Listen = "[::1]:80"
 	want.Engines = []Engine{
 		{Name: "a", URL: "https://box.example/v1", Model: "m", Dialect: "vllm", Slots: 1, Format: "plain", Tokenizer: "/x", APIKey: "k", SoleClient: &no},
-		{Name: "engine-2", URL: "http://b", Model: "n", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes},
+		{Name: "engine-2", URL: "http://b", Model: "n", Dialect: "auto", Slots: 1, Format: "auto", SoleClient: &yes},
 	}
 	want.Models = map[string]string{"gpt-4.1": "m", "with space": "m", "4": "m"}
 	want.Keys = []Key{{Name: "k", SHA256: strings.Repeat("aB", 32), Class: "batch", MaxClass: "default", Admin: true}}
@@ -184,7 +184,7 @@ reasoning: {field: content_tags}
 func TestLeastSettings(t *testing.T) {
 	yes := true
 	want := Default()
-	want.Engines = []Engine{{Name: "engine", URL: "http://box:1", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes}}
+	want.Engines = []Engine{{Name: "engine", URL: "http://box:1", Dialect: "auto", Slots: 1, Format: "auto", SoleClient: &yes}}
 	for name, cfg := range map[string]Config{
 		"flag":           mustLoad(t, "", nil, map[string]any{"engine": "http://box:1"}),
 		"variable":       mustLoad(t, "", []string{"ONESLOT_ENGINE=http://box:1"}, nil),
@@ -206,7 +206,7 @@ func TestShortcutsKeepTheRest(t *testing.T) {
 	yes := true
 	want := []Engine{
 		{Name: "a", URL: "http://c:1", Model: "z", Dialect: "auto", Slots: 1, Format: "plain", APIKey: "k", SoleClient: &yes},
-		{Name: "b", URL: "http://b:1", Model: "n", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes},
+		{Name: "b", URL: "http://b:1", Model: "n", Dialect: "auto", Slots: 1, Format: "auto", SoleClient: &yes},
 	}
 	if !reflect.DeepEqual(cfg.Engines, want) {
 		t.Errorf("got %+v\nwant %+v", cfg.Engines, want)

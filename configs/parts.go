@@ -105,8 +105,24 @@ var example []byte
 // Example returns the commented file that users copy.
 func Example() []byte { return bytes.Clone(example) }
 
-// defaultFormat is what an engine without a format gets.
-const defaultFormat = "ripple"
+// autoFormat is what an engine without a format has: the format of the first
+// model if the engine's model bears its name, else the one that needs no
+// knowledge of the template.
+const (
+	autoFormat  = "auto"
+	namedFormat = "ripple"
+	otherFormat = "think-model"
+)
+
+// FormatOf returns the format of an engine and, if it is to be chosen by the name
+// of the engine's model, the one for all other names.
+func (e Engine) FormatOf(rows map[string]reasoning.Format) (format reasoning.Format, other *reasoning.Format) {
+	if e.Format != autoFormat {
+		return rows[e.Format], nil
+	}
+	fallback := rows[otherFormat]
+	return rows[namedFormat], &fallback
+}
 
 // shippedFormats reads the built-in rows.
 func shippedFormats() ([]reasoning.Format, error) {

@@ -104,7 +104,7 @@ func TestExampleIsTheDefaults(t *testing.T) {
 	yes := true
 	want := Default()
 	want.Models = map[string]string{}
-	want.Engines = []Engine{{Name: "spark", URL: "http://127.0.0.1:30000", Model: "ripple", Dialect: "auto", Slots: 1, Format: "ripple", SoleClient: &yes}}
+	want.Engines = []Engine{{Name: "spark", URL: "http://127.0.0.1:30000", Model: "ripple", Dialect: "auto", Slots: 1, Format: "auto", SoleClient: &yes}}
 	for i := range reflect.TypeFor[Config]().NumField() {
 		got, wanted := reflect.ValueOf(cfg).Field(i).Interface(), reflect.ValueOf(want).Field(i).Interface()
 		if !reflect.DeepEqual(got, wanted) {

@@ -27,7 +27,7 @@ func (c *Config) complete() {
 			e.Dialect = "auto"
 		}
 		if e.Format == "" {
-			e.Format = defaultFormat
+			e.Format = autoFormat
 		}
 		if e.Slots == 0 {
 			e.Slots = 1
@@ -73,7 +73,7 @@ func (c *Config) validateEngines() error {
 		if e.Slots != 1 {
 			faults = append(faults, fmt.Errorf("%sslots: %d: an engine has one slot here; name the engine twice for two", at, e.Slots))
 		}
-		if _, ok := formats[e.Format]; !ok {
+		if _, ok := formats[e.Format]; !ok && e.Format != autoFormat {
 			faults = append(faults, fmt.Errorf("%sformat: no format is named %q; there are %s", at, e.Format, nameList(formats)))
 		}
 	}

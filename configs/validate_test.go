@@ -231,8 +231,8 @@ func TestFormats(t *testing.T) {
 	if err != nil || len(rows) < 10 {
 		t.Fatalf("%d formats are shipped: %v", len(rows), err)
 	}
-	if _, ok := rows[defaultFormat]; !ok || rows[defaultFormat].Verified {
-		t.Errorf("the default format is %+v", rows[defaultFormat])
+	if _, ok := rows[namedFormat]; !ok || rows[namedFormat].Verified {
+		t.Errorf("the default format is %+v", rows[namedFormat])
 	}
 	for name, f := range rows {
 		if f.Name != name || f.Validate() != nil {

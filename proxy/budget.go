@@ -122,7 +122,7 @@ func (p *plan) apart(o *order) bool {
 // returns the flags that make the engine go on with it.
 func (p *plan) behind(messages string, o *order) (string, []openai.Member) {
 	yes, no := "true", "false"
-	message := `{"role":"assistant","content":` + openai.String(p.prefill(&o.format)) + `}`
+	message := `{"role":"assistant","content":` + openai.String(p.prefill(o.format)) + `}`
 	var flags []openai.Member
 	switch o.info.Dialect.Continue {
 	case engine.ContinueFlag:
@@ -144,7 +144,7 @@ func (p *plan) echo(o *order) (content, thinking string) {
 	if p.apart(o) {
 		return "", p.thinking
 	}
-	return p.prefill(&o.format), ""
+	return p.prefill(o.format), ""
 }
 
 // thinkingSoFar is what a pump keeps of thinking that may be cut.

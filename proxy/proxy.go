@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,9 @@ type Target struct {
 	Engine *engine.Engine
 	// Format tells thinking from answer.
 	Format reasoning.Format
+	// Else is used in its place when the name of the engine's model does not hold
+	// the format's. Zero means that Format always is.
+	Else *reasoning.Format
 	// Counter counts with the model's tokenizer. Zero means the engine's own
 	// tokenize endpoint.
 	Counter usage.Counter
@@ -61,6 +65,7 @@ type Target struct {
 type target struct {
 	engine  *engine.Engine
 	format  reasoning.Format
+	other   *reasoning.Format
 	counter usage.Counter
 	// stuck is set once a run with closed thinking was seen to think on.
 	stuck atomic.Bool
@@ -84,7 +89,7 @@ func New(targets []Target, cfg Config) *Proxy {
 		if counter == nil {
 			counter = t.Engine
 		}
-		p.targets[t.Engine.Name()] = &target{engine: t.Engine, format: t.Format, counter: counter}
+		p.targets[t.Engine.Name()] = &target{engine: t.Engine, format: t.Format, other: t.Else, counter: counter}
 	}
 	return p
 }
@@ -103,6 +108,14 @@ func (p *Proxy) target(slot string) (*target, error) {
 		return t, nil
 	}
 	return nil, fmt.Errorf("%w: no engine is named %q", ErrEngine, slot)
+}
+
+// read is the format of what the engine writes.
+func (t *target) read(info engine.Info) *reasoning.Format {
+	if t.other != nil && !strings.Contains(strings.ToLower(t.engine.UpstreamModel(info)), strings.ToLower(t.format.Name)) {
+		return t.other
+	}
+	return &t.format
 }
 
 // Serve runs the call on its slot and writes the answer to the client. ctx is
@@ -145,7 +158,7 @@ func (p *Proxy) Unsupported(call *Call, slots []string) bool {
 			return false
 		}
 		info, known := t.engine.Known()
-		o := &order{target: t, call: call, info: info}
+		o := &order{target: t, call: call, info: info, format: t.read(info)}
 		if !known {
 			return false
 		}

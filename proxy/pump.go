@@ -85,7 +85,9 @@ func (p *pump) complete() bool { return p.reason != "" || p.split.Stopped() }
 // drain tells the client of a fault, has the engine stop, and reads on until
 // it has: an abort only works while the stream is attached.
 func (p *pump) drain(fault error, body io.Reader) {
-	p.release()
+	if !p.thinking.cut { // else what is held back touches the end of thinking
+		p.release()
+	}
 	p.run.stop(fault)
 	_, _ = io.Copy(io.Discard, body)
 }

@@ -47,11 +47,12 @@ var counted = []string{"tools", "chat_template_kwargs", "continue_final_message"
 // An order is a request as it goes to its engine.
 type order struct {
 	*target
-	call *Call
-	info engine.Info
-	id   string // the engine knows the run by this
-	body []byte
-	plan plan
+	format *reasoning.Format
+	call   *Call
+	info   engine.Info
+	id     string // the engine knows the run by this
+	body   []byte
+	plan   plan
 }
 
 // newOrder makes the engine's request of the client's: only the keys that the
@@ -61,7 +62,7 @@ func newOrder(ctx context.Context, t *target, call *Call) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &order{target: t, call: call, info: info}
+	o := &order{target: t, call: call, info: info, format: t.read(info)}
 	o.plan = o.newPlan()
 	o.write(ctx)
 	return o, nil
@@ -145,7 +146,7 @@ func (o *order) divide(text string) (thinking, answer string, ok bool) {
 	if len(o.format.Open) == 0 || len(o.format.Close) == 0 {
 		return "", text, false
 	}
-	parser := reasoning.New(&o.format, reasoning.StartAnswer)
+	parser := reasoning.New(o.format, reasoning.StartAnswer)
 	var t, a strings.Builder
 	take := func(segs []reasoning.Segment) {
 		for _, s := range segs {
@@ -193,7 +194,7 @@ func (o *order) continued() bool {
 
 // start is where the engine's text begins.
 func (o *order) start() reasoning.State {
-	f, req := &o.format, o.call.Request
+	f, req := o.format, o.call.Request
 	switch {
 	case req.Constrained:
 		if f.ConstrainedStartsIn != 0 {
@@ -214,7 +215,7 @@ func (o *order) start() reasoning.State {
 
 func (o *order) splitter() *split.Splitter {
 	req := o.call.Request
-	cfg := split.Config{Format: &o.format, Start: o.start(), Stop: req.Stop, Logprobs: req.Logprobs}
+	cfg := split.Config{Format: o.format, Start: o.start(), Stop: req.Stop, Logprobs: req.Logprobs}
 	switch {
 	case !o.info.Dialect.Echoes:
 	case o.plan.closed:

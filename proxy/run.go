@@ -123,9 +123,11 @@ func (r *run) look() {
 	if r.life.Err() != nil {
 		return
 	}
-	heard := time.Duration(r.heard.Load())
+	heard, told := time.Duration(r.heard.Load()), time.Duration(r.told.Load())
 	limit, fault := r.limits.first, ErrNoAnswer
 	switch {
+	case told != 0:
+		heard, limit, fault = told, min(r.limits.idle, tailBound), errTail
 	case heard != 0:
 		limit, fault = r.limits.idle, ErrStalled
 	case !r.opened.Load():
@@ -137,8 +139,11 @@ func (r *run) look() {
 		return
 	}
 	r.watch.Reset(rest)
-	if heard == 0 && r.heard.Load() != 0 {
-		r.watch.Reset(r.limits.idle) // hear came in between
+	switch { // hear or finish may have come in between
+	case told == 0 && r.told.Load() != 0:
+		r.watch.Reset(min(r.limits.idle, tailBound))
+	case heard == 0 && r.heard.Load() != 0:
+		r.watch.Reset(r.limits.idle)
 	}
 }
 

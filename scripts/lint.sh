@@ -6,7 +6,7 @@
 case ${1:-} in
 --format) run=(fmt) ;;
 --format-check) run=(fmt --diff) ;;
-"") run=(run ${tags:+--build-tags "$tags"}) ;;
+"") run=(run --allow-parallel-runners ${tags:+--build-tags "$tags"}) ;;
 *) die "unknown option $1" ;;
 esac
 

@@ -4,6 +4,9 @@
 . "$(dirname "$0")/env.sh"
 
 port=${PORT:-8080}
+# Each proxy has a ledger of its own.
+data=${DATA:-data}
+[ -n "${DATA:-}" ] || [ "$port" = 8080 ] || data="data/$port"
 base="http://127.0.0.1:$port"
 
 # answers succeeds where something listens on the loopback port.
@@ -58,15 +61,18 @@ fi
 if [ -n "${ENGINE:-}" ]; then
 	say "proxy in front of $ENGINE"
 	greet &
-	exec bin/oneslot serve --listen "127.0.0.1:$port" --engine "$ENGINE"
+	exec bin/oneslot serve --data "$data" --listen "127.0.0.1:$port" --engine "$ENGINE"
 fi
 
 # The simulated engine and the proxy belong to this script and end with it.
 children=()
 stop() {
 	trap - EXIT INT TERM HUP
-	for child in "${children[@]}"; do kill -TERM "$child" 2>/dev/null || true; done
-	for child in "${children[@]}"; do wait "$child" 2>/dev/null || true; done
+	# One after the other, the proxy first: its running answer still needs the engine.
+	for child in "${children[@]}"; do
+		kill -TERM "$child" 2>/dev/null || true
+		wait "$child" 2>/dev/null || true
+	done
 }
 trap stop EXIT
 trap 'exit 0' INT TERM HUP
@@ -83,7 +89,7 @@ done
 
 greet &
 children+=($!)
-bin/oneslot serve --listen "127.0.0.1:$port" --engine "http://127.0.0.1:$engine_port" &
+bin/oneslot serve --data "$data" --listen "127.0.0.1:$port" --engine "http://127.0.0.1:$engine_port" &
 proxy=$!
 children=("$proxy" "${children[@]}")
 wait "$proxy"

@@ -56,7 +56,7 @@ func settingFlags(f *pflag.FlagSet) {
 	f.String("listen", "", "address to answer on (default 127.0.0.1:8080)")
 	f.String("engine", "", "base URL of the engine, such as http://127.0.0.1:30000")
 	f.String("model", "", "name under which clients ask for the engine's model (default: the engine's own)")
-	f.String("format", "", "how the model writes thinking (default ripple)")
+	f.String("format", "", "how the model writes thinking (default auto: by the name of the model)")
 	f.String("tokenizer", "", "path of the model's tokenizer.json (default: the engine counts)")
 	f.String("redis", "", "keep the line in Redis: redis://[:PASSWORD@]HOST:PORT[/DB]; several, parted by commas")
 	f.String("data", "", "folder of the ledger (default ./data)")

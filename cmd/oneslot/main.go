@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"os"
 	"os/signal"
@@ -17,6 +18,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// After the first signal the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
+	// net/http prints what an engine sends out of turn, which may be an answer.
+	log.SetOutput(io.Discard)
 	err := run(ctx, os.Args[1:], world{environ: os.Environ(), out: os.Stdout, errs: os.Stderr})
 	stop()
 	if err != nil {

@@ -40,7 +40,7 @@ func probeCommand(w *world) *cobra.Command {
 	s := c.Flags()
 	s.StringVar(&f.engine, "engine", "", "base URL of the engine, such as http://127.0.0.1:30000 (or ONESLOT_ENGINE)")
 	s.StringVar(&f.keyFile, "api-key-file", "", "file that holds the engine's API key")
-	s.StringVar(&f.write, "write", "", "write settings for `oneslot serve --config` into this new file")
+	s.StringVar(&f.write, "write", "", "new `file` to write settings into, for oneslot serve --config")
 	s.BoolVar(&f.busyOK, "busy-ok", false, "send test requests also to an engine that is busy, or does not tell")
 	s.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	s.DurationVar(&f.timeout, "timeout", 5*time.Minute, "bound of it all; what was found until then is shown")

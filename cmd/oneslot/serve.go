@@ -169,7 +169,7 @@ func newLogger(level string, w io.Writer) *zap.Logger {
 	}
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	enc.EncodeDuration = zapcore.StringDurationEncoder
+	enc.EncodeDuration = zapcore.SecondsDurationEncoder
 	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), at))
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"oneslot/internal/simengine"
+	"oneslot/internal/simengine/script"
 )
 
 const hello = `{"model":"ripple","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
@@ -343,4 +344,60 @@ func TestEngineUnreachable(t *testing.T) {
 			t.Errorf("the next client got %d %+v", r.status, a)
 		}
 	})
+}
+
+// An engine that has given its finish reason and does not end its stream, or
+// goes on sending events that say nothing, keeps neither the client nor the slot.
+func TestStreamThatDoesNotEnd(t *testing.T) {
+	whole := chunk(`{"content":"r</think>a"}`, "")
+	stop := script.Write(`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n")
+	empty := script.Repeat(`data: {"choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]}`+"\n\n", 0, time.Second)
+	for name, c := range map[string]struct {
+		steps  script.Script
+		finish string
+		within time.Duration
+	}{
+		"silent after the finish":      {script.Script{whole, stop, script.Hold()}, "stop", 15 * time.Second},
+		"empty events after it":        {script.Script{whole, stop, empty}, "stop", 15 * time.Second},
+		"empty events instead of text": {script.Script{whole, empty}, "", 80 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := start(t, simengine.Config{Scripts: []script.Script{c.steps, {whole, stop, script.Done()}}}, raw+"\nlimits: {engine_idle: 60s}")
+				began := time.Now()
+				r := p.post(t.Context(), hello, nil)
+				if a := (&r).answer(t); a.content != "a" || a.finish != c.finish || (a.err == nil) != (c.finish == "stop") {
+					t.Errorf("the client got %+v", a)
+				}
+				if took := time.Since(began); took > c.within {
+					t.Errorf("it took %v", took)
+				}
+				r = p.post(t.Context(), hello, nil)
+				if a := (&r).answer(t); a.finish != "stop" {
+					t.Errorf("the next client got %+v", a)
+				}
+			})
+		})
+	}
+}
+
+// What an engine writes where words belong is in no log and no row.
+func TestEngineTextStaysOutOfTheLog(t *testing.T) {
+	const canary = "CANARY answer text"
+	for name, steps := range map[string]script.Script{
+		"finish reason": {script.Write(`data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"` + canary + `"}]}` + "\n\n"), script.Done()},
+		"error event":   {script.Write(`data: {"error":{"message":"` + canary + `","code":"` + canary + `"}}` + "\n\n")},
+		"no JSON":       {script.Write("data: " + canary + "\n\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := start(t, simengine.Config{Scripts: []script.Script{steps}}, raw+"\ntelemetry: {log: debug}")
+				r := p.post(t.Context(), hello, nil)
+				row := asJSON(t, p.record(r))
+				if strings.Contains(p.logs.String(), "CANARY") || strings.Contains(row, "CANARY") {
+					t.Errorf("the log: %s\nthe row: %s", p.logs, row)
+				}
+			})
+		})
+	}
 }

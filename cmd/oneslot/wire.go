@@ -38,7 +38,8 @@ func (p *program) targets(w *world) ([]proxy.Target, error) {
 		if err != nil {
 			return nil, fmt.Errorf("engines[%d].tokenizer: %w", i, err)
 		}
-		targets = append(targets, proxy.Target{Engine: e, Format: formats[p.cfg.Engines[i].Format], Counter: counter})
+		format, other := p.cfg.Engines[i].FormatOf(formats)
+		targets = append(targets, proxy.Target{Engine: e, Format: format, Else: other, Counter: counter})
 	}
 	return targets, nil
 }
@@ -139,6 +140,7 @@ func (p *program) store(ctx context.Context, cfg queue.Config) (queue.Store, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: redis: %w", configs.ErrConfig, err)
 	}
+	redis.SetLogger(mute{}) // it writes to standard error, in no format
 	client := redis.NewUniversalClient(options)
 	p.closers = append(p.closers, client.Close)
 	ctx, cancel := context.WithTimeout(ctx, lastMoment)
@@ -158,3 +160,8 @@ func lineName(model string) string {
 		return r
 	}, model)
 }
+
+// mute is a logger for go-redis: what it would say the queue returns as errors.
+type mute struct{}
+
+func (mute) Printf(context.Context, string, ...any) {}
