@@ -143,6 +143,7 @@ type rig struct {
 	engine *engine.Engine
 	proxy  *proxy.Proxy
 	slot   string // that requests are served on
+	budget int    // of thinking, in tokens; newRig sets it to no limit
 }
 
 // setup says what a test wants to be different.
@@ -176,7 +177,7 @@ func (r *rig) open(s setup) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(e.Close)
-	r.engine, r.slot = e, "spark"
+	r.engine, r.slot, r.budget = e, "spark", budget.NoLimit
 	r.proxy = proxy.New([]proxy.Target{{Engine: e, Format: s.format, Counter: s.count}}, s.proxy)
 }
 
@@ -218,7 +219,7 @@ func (r *rig) startAs(body string, field openai.ReasoningField) *exchange {
 	}
 	call := &proxy.Call{
 		ID: id, Key: "team-a", ResponseID: "chatcmpl-" + id, Request: req, Created: time.Unix(1764500000, 0), Field: field,
-		Sources: req.IncludeSources, Budget: budget.Ask{Tokens: budget.NoLimit}, Slot: r.slot, Idle: func() { x.idle.Add(1) },
+		Sources: req.IncludeSources, Budget: budget.Ask{Tokens: r.budget, Named: r.budget != budget.NoLimit}, Slot: r.slot, Idle: func() { x.idle.Add(1) },
 	}
 	go func() {
 		defer close(x.done)

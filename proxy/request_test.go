@@ -231,6 +231,13 @@ type bytesOf struct{}
 
 func (bytesOf) Count(_ context.Context, text string) (int, error) { return len(text), nil }
 
+// wordsOf counts words.
+type wordsOf struct{}
+
+func (wordsOf) Count(_ context.Context, text string) (int, error) {
+	return len(strings.Fields(text)), nil
+}
+
 // TestPromptBeyondTheContext is the engine's to refuse, in its words.
 func TestPromptBeyondTheContext(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
