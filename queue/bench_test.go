@@ -6,6 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"oneslot/queue/line"
 )
 
 // BenchmarkHandOver lets 32 clients take turns on one slot: an operation is a
@@ -89,3 +92,72 @@ func handOver(b *testing.B, store Store, cfg Config, waiting int) {
 type settled struct{}
 
 func (settled) Settle(context.Context, string) error { return nil }
+
+// BenchmarkSteps times the scripts with 10,000 waiting, of few keys and of many: a
+// slot freed and handed on, a job that joins, and a hundred positions.
+func BenchmarkSteps(b *testing.B) {
+	for _, keys := range []int{1, 10, 1000} {
+		s := newSteps(b, keys)
+		b.Run(fmt.Sprintf("free/%d", keys), func(b *testing.B) {
+			for range b.N {
+				s.grant = s.take(line.Free{Slot: s.grant.Slot, Fence: s.grant.Fence, Clean: true}).Grants[0]
+				b.StopTimer()
+				s.join()
+				b.StartTimer()
+			}
+		})
+		b.Run(fmt.Sprintf("join/%d", keys), func(b *testing.B) {
+			for range b.N {
+				s.join()
+			}
+		})
+		b.Run(fmt.Sprintf("rank100/%d", keys), func(b *testing.B) {
+			ids := make([]string, 100)
+			for i := range ids {
+				ids[i] = id(s.made - i)
+			}
+			for range b.N {
+				s.take(line.Rank{IDs: ids})
+			}
+		})
+	}
+}
+
+// steps is a line in Redis in which 10,000 wait for a slot that is taken.
+type steps struct {
+	*testing.B
+	store Store
+	keys  int
+	made  int
+	grant line.Grant
+}
+
+func newSteps(b *testing.B, keys int) *steps {
+	b.Helper()
+	store, err := NewRedis(startRedis(b).client(b), Config{
+		Slots: []string{"one"}, MaxWaiting: 1 << 20, MaxWaitingPerKey: 1 << 20, StarvationAfter: time.Hour, Lease: time.Hour,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &steps{B: b, store: store, keys: keys}
+	mended := s.join().Grants[0]
+	s.grant = s.take(line.Free{Slot: mended.Slot, Fence: mended.Fence, Clean: true}).Grants[0]
+	for s.made < 10_000 {
+		s.join()
+	}
+	return s
+}
+
+func (s *steps) take(step line.Step) line.Reply {
+	r, err := s.store.apply(s.Context(), line.Caller{Owner: "a"}, step)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return r
+}
+
+func (s *steps) join() line.Reply {
+	s.made++
+	return s.take(line.Join{ID: id(s.made), Key: fmt.Sprint("k", s.made%s.keys)})
+}

@@ -28,6 +28,9 @@ type Config struct {
 	MaxWaitingPerKey int
 	// MaxWait is how long a job may wait before ErrWaited. Zero means 2 h.
 	MaxWait time.Duration
+	// StarvationAfter is how long a job waits before it goes first, whatever its
+	// class and its key. Zero means 10 min.
+	StarvationAfter time.Duration
 	// Lease is how long a process may be silent before the others take its slots
 	// and its places. Only Redis needs it. Zero means 15 s.
 	Lease time.Duration
@@ -57,6 +60,7 @@ func (c Config) WithDefaults() Config {
 	set(&c.MaxWaiting, 64)
 	set(&c.MaxWaitingPerKey, 16)
 	set(&c.MaxWait, 2*time.Hour)
+	set(&c.StarvationAfter, 10*time.Minute)
 	set(&c.Lease, 15*time.Second)
 	set(&c.Margin, 2*time.Second)
 	set(&c.Poll, time.Second)
@@ -86,6 +90,7 @@ func (c Config) Validate() error {
 		{"max_waiting", int64(c.MaxWaiting)},
 		{"max_waiting_per_key", int64(c.MaxWaitingPerKey)},
 		{"max_wait", int64(c.MaxWait)},
+		{"starvation_after", int64(c.StarvationAfter)},
 		{"lease", int64(c.Lease)},
 		{"margin", int64(c.Margin)},
 		{"poll", int64(c.Poll)},
@@ -138,6 +143,7 @@ func (c Config) rules(lease time.Duration) line.Rules {
 		MaxWaitingPerKey: c.MaxWaitingPerKey,
 		Lease:            lease,
 		PoisonGrace:      c.PoisonGrace,
+		StarvationAfter:  c.StarvationAfter,
 		Quiet:            2 * c.every(),
 	}
 }

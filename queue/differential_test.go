@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -40,9 +41,10 @@ func randomConfig(seed int) Config {
 	return Config{
 		Name:             fmt.Sprintf("seed%d", seed),
 		Slots:            []string{"a", "b c", "d"}[:1+r.IntN(3)],
-		MaxWaiting:       2 + r.IntN(8),
-		MaxWaitingPerKey: 1 + r.IntN(4),
+		MaxWaiting:       []int{2 + r.IntN(8), 40}[seed/2%2],
+		MaxWaitingPerKey: []int{1 + r.IntN(4), 40}[seed/4%2],
 		PoisonGrace:      3 * time.Second,
+		StarvationAfter:  []time.Duration{10 * time.Minute, 5 * time.Second, 20 * time.Second}[r.IntN(3)],
 		Poll:             time.Duration(1+seed%2*4) * time.Second,
 	}.WithDefaults()
 }
@@ -55,6 +57,7 @@ func diverge(store *redisStore, cfg Config, seed int) string {
 		now:   time.Unix(1_700_000_000, 0),
 		epoch: map[string]int64{},
 		ill:   seed%3 == 0,
+		crowd: seed%4 == 2,
 		luck:  []int{40, 15}[seed%2],
 	}
 	store.clock = func() int64 { return s.now.UnixMicro() }
@@ -103,26 +106,37 @@ type schedule struct {
 	last    time.Time // a moment at which a step was taken
 	epoch   map[string]int64
 	ill     bool   // engines are mostly out of order
+	crowd   bool   // many wait
 	luck    int    // one step in so many finds the data lost
 	by      string // who takes the next step
 	made    int
 	tickets []line.Ticket
 	grants  []line.Grant
+	oldest  int64 // arrival of the first in line when it was last looked at
+	edge    bool  // it begins to starve right now
 }
 
-// advance moves the time, now and then to the very end of a lease, of a grace or of
-// the quiet time.
+// advance moves the time, now and then to the very end of a lease, of a grace, of the
+// quiet time or of a ticket's patience, and seldom back.
 func (s *schedule) advance() {
 	switch s.IntN(20) {
 	case 0:
 		s.now = s.now.Add(time.Duration(s.IntN(20_000)) * time.Millisecond)
 	case 1, 2:
 		rules := s.cfg.rules(s.cfg.Lease)
-		end := s.last.Add([]time.Duration{rules.Lease, rules.PoisonGrace, rules.Quiet}[s.IntN(3)])
+		end := s.last.Add([]time.Duration{rules.Lease, rules.PoisonGrace, rules.Quiet, rules.StarvationAfter}[s.IntN(4)])
 		if end.After(s.now) {
 			s.now = end
 		}
-	case 3, 4, 5, 6:
+	case 3:
+		if end := time.UnixMicro(s.oldest).Add(s.cfg.StarvationAfter); end.After(s.now) {
+			s.now, s.edge = end, true
+		}
+	case 4:
+		if s.IntN(3) == 0 {
+			s.now = s.now.Add(-time.Duration(s.IntN(20_000)) * time.Millisecond)
+		}
+	case 5, 6, 7:
 	default:
 		s.now = s.now.Add(time.Duration(s.IntN(2_000_000)) * time.Microsecond)
 	}
@@ -137,15 +151,31 @@ func (s *schedule) learn(by line.Caller, r line.Reply) {
 		s.tickets[len(s.tickets)-1].Arrival = r.Arrival
 	}
 	s.grants = append(s.grants, r.Grants...)
+	if r.View != nil && len(r.View.Tickets) > 0 {
+		s.oldest = math.MaxInt64
+		for _, t := range r.View.Tickets {
+			s.oldest = min(s.oldest, t.Arrival)
+		}
+	}
 }
 
-func (s *schedule) key() string { return []string{"", "k", "key with\nall sorts: -{}"}[s.IntN(3)] }
+func (s *schedule) key() string {
+	return []string{"", "k", "key with\nall sorts: -{}", "k 1", "K\x00\xff:"}[s.IntN(1+s.IntN(5))]
+}
 
 func (s *schedule) id() string {
 	if len(s.tickets) == 0 || s.IntN(10) == 0 {
 		return id(s.IntN(100))
 	}
-	return s.tickets[max(0, len(s.tickets)-1-s.IntN(12))].ID
+	return s.ticket().ID
+}
+
+// ticket is one of the latest.
+func (s *schedule) ticket() line.Ticket {
+	if len(s.tickets) == 0 {
+		return line.Ticket{}
+	}
+	return s.tickets[max(0, len(s.tickets)-1-s.IntN(12))]
 }
 
 func (s *schedule) ids() []string {
@@ -203,7 +233,15 @@ func (s *schedule) opening(i int) line.Step {
 }
 
 func (s *schedule) step() line.Step {
-	switch s.IntN(24) {
+	kind := s.IntN(24)
+	if s.crowd && s.IntN(2) == 0 {
+		kind = []int{0, 9, 20, 23, 24}[s.IntN(5)]
+	}
+	if s.edge && s.IntN(4) > 0 {
+		kind = 9
+	}
+	s.edge = false
+	switch kind {
 	case 0, 1, 2, 3, 4, 5, 6:
 		j := line.Join{ID: id(s.made), Key: s.key(), Class: Class(s.IntN(3))}
 		s.made++
@@ -236,7 +274,11 @@ func (s *schedule) step() line.Step {
 	case 19:
 		return s.rejoin()
 	case 20:
-		return line.Rank{IDs: s.ids()}
+		r := line.Rank{IDs: s.ids()}
+		for s.crowd && len(r.IDs) < 30 && s.IntN(8) > 0 {
+			r.IDs = append(r.IDs, s.id())
+		}
+		return r
 	case 21:
 		return line.Tell{ID: s.id()}
 	case 22:
@@ -244,8 +286,21 @@ func (s *schedule) step() line.Step {
 			return line.Pause{On: s.IntN(3) == 0}
 		}
 		return line.Quit{}
+	case 24:
+		return s.twins()
 	}
 	return line.Look{}
+}
+
+// twins are new tickets that two stores have given the same arrival.
+func (s *schedule) twins() line.Step {
+	var r line.Rejoin
+	for range 2 + s.IntN(2) {
+		t := line.Ticket{ID: id(1000 - s.made), Key: s.key(), Class: Class(s.IntN(3) / 2), Arrival: s.now.UnixMicro() - 7}
+		s.made++
+		r.Tickets, s.tickets = append(r.Tickets, t), append(s.tickets, t)
+	}
+	return r
 }
 
 func (s *schedule) rejoin() line.Step {

@@ -38,6 +38,25 @@
 //  11. at the grant, once more: client left, cancelled, lease lost. Work is not
 //     called then.
 //
+// # Order
+//
+// Whoever has waited for StarvationAfter goes first, the oldest of them before the
+// others. Then the class decides: interactive, default, batch. Inside a class the
+// slot is shared by the keys: the one that has used the least slot time is served,
+// and inside a key who came first. Jobs without a key are those of one key, so that
+// without keys all is first come, first served. Time counts from the grant until the
+// slot is given back or its engine is being aborted, by the store's clock, while it
+// runs too, and for a dead holder to the end of its lease.
+//
+// A key that comes into a class where it neither waits nor runs starts at the least
+// counter of the keys that do: idleness earns no credit. Where nobody waits or runs
+// all start at zero. Each class counts on its own, or keys that hardly run in a class
+// that hardly gets the slot would set the mark for newcomers of the others.
+//
+// A position is the place in this order if the time stood still, nobody came, and each
+// job before took the typical slot time, a moving average. So it may also grow: by
+// newcomers of other keys and better classes.
+//
 // # States of a slot
 //
 //	idle ── grant ──► busy ── returned after Idle ──────────────────► idle, clean
@@ -72,9 +91,9 @@
 //
 // # Keys
 //
-// All under the hash tag {Name}, listed in keys.go: line (who waits, in order),
-// tickets (what is known of them), bykey (how many wait of each key), books
-// (slots, owners, counters, switches). The clock is that of Redis. Channels
+// All under the hash tag {Name}, listed in keys.go: line (who waits, in order of
+// arrival), tickets (what is known of them), queues (the same by class and key),
+// accounts (the slot time of each key), books (slots, owners, counters, switches). The clock is that of Redis. Channels
 // wake:OWNER carry "granted fence state id slot" and "cancel id".
 //
 // # Wake-up
@@ -110,7 +129,9 @@
 //	longer than the trust window    what runs ends with ErrSlotLost
 //	longer than MaxOutage           those who wait get ErrStoreDown
 //	Redis comes back without data   survivors take their holds back and join again under their
-//	                                first arrival; nothing is granted for two polls
+//	                                first arrival; nothing is granted for two polls; slot
+//	                                times count from zero, those of holds taken back for
+//	                                no key
 //	Redis failed over, a bit stale  holds, tickets and departures it has missed are told again
 //	reply of a call lost            every step may be repeated; the renewal tells what it brought
 //	message lost                    a poll later

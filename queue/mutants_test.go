@@ -10,38 +10,92 @@ import (
 // mutants are faults put into the scripts on purpose, one at a time. Each must
 // make some schedule of TestTwoStores differ.
 var mutants = []struct{ file, old, new string }{
-	{"line", "math.max(books.fence + 1, now)", "now"},
-	{"line", "math.max(books.fence + 1, now)", "books.fence + 1"},
 	{"line", "s.fence == fence and s.owner == me", "s.owner == me"},
 	{"line", "s.fence == fence and s.owner == me", "s.fence == fence"},
 	{"line", "if s.state == BUSY and s.id == id", "if s.id == id"},
-	{"line", "'', '', clean, now, true", "'', '', 1, now, true"},
-	{"line", "'', '', clean, now, true", "'', '', clean, s.since, true"},
-	{"line", "s.owner == o.name then release(s, 0)", "s.owner == o.name then release(s, 1)"},
-	{"line", "if s.state ~= IDLE and s.owner == o.name then release(s, 0) end", ""},
-	{"line", "    withdraw(ids)\n  end", "  end"},
+	{"line", "NOBODY, clean, now, true", "NOBODY, 1, now, true"},
+	{"line", "NOBODY, clean, now, true", "NOBODY, clean, s.since, true"},
+	{"line", "'', '', NOBODY, clean", "'', '', s.purse, clean"},
 	{"line", "if ARGV[3] ~= '0' then books.quiet = now + ARGV[8] end", ""},
 	{"line", "if ARGV[3] ~= '0' then", "if true then"},
-	{"line", "books.paused == 0 and now >= books.quiet", "now >= books.quiet"},
-	{"line", "books.paused == 0 and now >= books.quiet", "books.paused == 0"},
-	{"line", "now >= books.quiet", "now > books.quiet"},
-	{"line", "if record and not seen[id]", "if record"},
-	{"line", "n) <= 0 then call('HDEL', BYKEY", "n) <= 1 then call('HDEL', BYKEY"},
-	{"line", "if s.clean == 1 then s.clean, s.changed = 0, true end", ""},
-	{"line", "s.state == IDLE and s.clean == 1 and books.waiting", "s.state == IDLE and books.waiting"},
-	{"line", "      call('HDEL', TICKETS, id)\n", ""},
-	{"line", "count(t.owner, t.key, -1)", "count(me, t.key, -1)"},
-	{"line", "count(t.owner, t.key, -1)", "count(t.owner, '', -1)"},
-	{"line", ".owner, '', ABORTING)", ".owner, '', BUSY)"},
-	{"line", "if owners[i].till <= now", "if owners[i].till < now"},
-	{"line", "return t.arrival end", "return -t.arrival end"},
-	{"line", "math.abs(n)", "1"},
-	{"line", "to, id, 0, now, true", "to, id, s.clean, now, true"},
-	{"line", "if #owners == 0 then", "if #owners <= 1 then"},
+	{"line", "books.typical = 60000000", "books.typical = 50000000"},
+	{"order", "class == '1' and 0 or", ""},
+	{"order", "or class == '2' and 2 or 1", "or 1"},
+	{"order", "format('%s %d ', class, #key) .. key", "class .. key"},
+	{"order", "if s.state ~= BUSY or s.purse ~= purse", "if s.state ~= BUSY"},
+	{"order", "if s.state ~= BUSY or s.purse ~= purse", "if s.purse ~= purse"},
+	{"order", "math.max(0, till - s.since)", "till - s.since"},
+	{"order", "used = used + spent(s, a.purse, now)", ""},
+	{"order", "if a.waiting > 0 then return true end", ""},
+	{"order", "if s.state == BUSY and s.purse == a.purse then return true end", ""},
+	{"order", "if a and active(a) then return a end", ""},
+	{"order", "if other.class == a.class and active(other)", "if active(other)"},
+	{"order", "if other.class == a.class and active(other)", "if other.class == a.class"},
+	{"order", "math.min(least, level(other))", "math.min(least, other.used)"},
+	{"order", "math.min(least, level(other))", "level(other)"},
+	{"order", "if name ~= purse and other.class == a.class and", "if other.class ~= a.class and"},
+	{"order", "other.used <= least and", "other.used < least and"},
+	{"order", "other.used <= least and not active(other)", "other.used <= least"},
+	{"order", "other.used <= least and not active(other)", "not active(other)"},
+	{"order", "least == math.huge and 0 or", "least == math.huge and a.used or"},
+	{"order", "math.max(a.used, least)", "a.used"},
+	{"order", "math.max(a.used, least)", "least"},
+	{"order", "if a then a.used, a.changed = a.used + ran, true end", ""},
+	{"order", "if s.state == BUSY then\n    books.typical", "if true then\n    books.typical"},
+	{"order", "7 * books.typical", "6 * books.typical"},
+	{"order", "if t.arrival ~= other.arrival then return t.arrival < other.arrival end", ""},
+	{"order", "call('ZRANK', LINE, t.id) < call('ZRANK', LINE, other.id)", "false"},
+	{"order", "if a.urgency ~= b.urgency then return a.urgency < b.urgency end", ""},
+	{"order", "if a.level ~= b.level then return a.level < b.level end", ""},
+	{"order", "if a.level ~= b.level then return a.level < b.level end", "if a.level ~= b.level then return a.level > b.level end"},
+	{"order", "if a.head ~= b.head then return a.head < b.head end", "if a.head ~= b.head then return a.head > b.head end"},
+	{"order", "if tonumber(oldest[2]) <= cutoff then return oldest[1] end", ""},
+	{"order", "if tonumber(oldest[2]) <= cutoff", "if tonumber(oldest[2]) < cutoff"},
+	{"order", "a.urgency < t.urgency and a.waiting or 0", "0"},
+	{"order", "if apart < 0 then", "if apart <= 0 then"},
+	{"order", "'(' .. a.prefix) + i", "'(' .. a.prefix)"},
+	{"order", "if turns >= a.waiting then return a.waiting end", ""},
+	{"order", "if rest > 0 or before", "if before"},
+	{"order", "if rest > 0 or before(", "if rest > 0 or not before("},
+	{"order", "and {arrival = a.head} or nth(a, turns)", "and {arrival = a.head} or nth(a, 0)"},
+	{"order", "if a == t.own then return t.index end", "if a == t.own then return 0 end"},
+	{"order", "if t.arrival <= cutoff then return call", "if false then return call"},
+	{"order", "call('ZCOUNT', LINE, '-inf', int(cutoff))", "0"},
+	{"order", "member(a, cutoff + 1, '')", "member(a, cutoff, '')"},
+	{"order", "own.level + index * books.typical", "own.level"},
+	{"order", "ahead(a, t) - a.starving", "ahead(a, t)"},
+	{"order", "math.max(0, ahead(a, t) - a.starving)", "ahead(a, t) - a.starving"},
+	{"moves", "local a = enter(t.purse)", "local a = accounts()[t.purse] or enter(t.purse)"},
+	{"moves", "a.waiting > 0 and math.min(a.head, t.arrival) or t.arrival", "t.arrival"},
+	{"moves", "if a.waiting > 0 then a.head = nth(a, 0).arrival end", ""},
+	{"moves", "charge(s, math.min(now, o.till))", "charge(s, now)"},
+	{"moves", "charge(s, math.min(now, o.till))", "bill(s)"},
+	{"moves", "charge(s, math.min(now, o.till))", ""},
+	{"moves", "state == BUSY and to.purse or NOBODY", "to.purse"},
+	{"moves", "math.max(books.fence + 1, now)", "now"},
+	{"moves", "math.max(books.fence + 1, now)", "books.fence + 1"},
+	{"moves", "release(s, 0)", "release(s, 1)"},
+	{"moves", "      release(s, 0)\n", ""},
+	{"moves", "    withdraw(ids)\n  end", "  end"},
+	{"moves", "books.paused == 0 and now >= books.quiet", "now >= books.quiet"},
+	{"moves", "books.paused == 0 and now >= books.quiet", "books.paused == 0"},
+	{"moves", "now >= books.quiet", "now > books.quiet"},
+	{"moves", "if record and not seen[id]", "if record"},
+	{"moves", "if s.clean == 1 then s.clean, s.changed = 0, true end", ""},
+	{"moves", "s.state == IDLE and s.clean == 1 and books.waiting", "s.state == IDLE and books.waiting"},
+	{"moves", "      call('HDEL', TICKETS, unpack(gone))\n", ""},
+	{"moves", "      call('ZREM', QUEUES, unpack(members))\n", ""},
+	{"moves", "count(t.owner, -1)", "count(me, -1)"},
+	{"moves", "hand(s, t, '', ABORTING)", "hand(s, t, '', BUSY)"},
+	{"moves", "if owners[i].till <= now", "if owners[i].till < now"},
+	{"moves", "books.version + 1", "books.version"},
+	{"moves", "to.owner, id, 0, now, true", "to.owner, id, s.clean, now, true"},
+	{"moves", "if #owners == 0 then", "if #owners <= 1 then"},
 	{"line_join", "elseif s and s.owner == me then", "elseif s then"},
 	{"line_join", "if t and t.owner == me then", "if t then"},
 	{"line_join", "books.waiting >= tonumber", "books.waiting > tonumber"},
 	{"line_join", ">= tonumber(ARGV[5])", "> tonumber(ARGV[5])"},
+	{"line_join", "if a.key == key then sum = sum + a.waiting end", "if a.key == key then sum = a.waiting end"},
 	{"line_join", "now - s.since <= grace", "now - s.since < 0"},
 	{"line_join", "if s.state == POISONED then illness = ALL_POISONED end", ""},
 	{"line_join", "if illness ~= DONE then return illness end", ""},
@@ -50,18 +104,23 @@ var mutants = []struct{ file, old, new string }{
 	{"line_join", "if books.waiting > 0 or not granting() then", "if not granting() then"},
 	{"line_join", "if s.state == IDLE and s.clean == 1 then return s", "if s.state == IDLE then return s"},
 	{"line_join", "books.version = books.version + 2", ""},
+	{"line_join", "purse = enter(class .. ' ' .. key).purse", "purse = class .. ' ' .. key"},
 	{"line_rejoin", "not lookup(id) and ", ""},
 	{"line_rejoin", " and not running(id)", ""},
 	{"line_rejoin", "math.max(books.arrival, t.arrival)", "books.arrival"},
 	{"slot_free", "tonumber(ARGV[own + 2])", "1"},
+	{"slot_free", "  bill(s)\n", ""},
 	{"slot_free", "withdraw({unpack(ARGV, own + 3)})\nsettle()", "settle()\nwithdraw({unpack(ARGV, own + 3)})"},
-	{"slot_free", "else verdict = STALE", ""},
+	{"slot_free", "  verdict = STALE\n", ""},
 	{"slot_mark", " and not (sick(s.state) and sick(state))", ""},
 	{"slot_mark", "if s.state ~= state and not", "if not"},
+	{"slot_mark", "  if state ~= BUSY then bill(s) end\n", ""},
 	{"owner_renew", "owner().till, owners_changed = now + lease, true", "owner()"},
 	{"owner_renew", "s and s.state == IDLE and", "s and"},
 	{"owner_renew", "h.fence > s.fence", "h.fence >= s.fence"},
 	{"owner_renew", "books.fence = math.max(books.fence, h.fence)", ""},
+	{"owner_renew", "      if h.state == BUSY then enter(NOBODY) end\n", ""},
+	{"owner_renew", "if h.state == BUSY then enter(NOBODY) end", "enter(NOBODY)"},
 	{"owner_quit", "drop(owners[me])", "owners[me] = owners[me]"},
 	{"job_tell", " or running(id)", ""},
 	{"line_leave", "withdraw({unpack(ARGV, own)})", "withdraw({ARGV[own]})"},
@@ -97,21 +156,18 @@ func dies(t *testing.T, client *redis.Client, mutant int) bool {
 func mutate(t *testing.T, store *redisStore, mutant int) {
 	t.Helper()
 	m := mutants[mutant]
-	read := func(name string) string {
+	err := store.load(func(name string) (string, error) {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name != m.file {
-			return string(text)
+		if name != m.file || err != nil {
+			return string(text), err
 		}
 		changed := strings.Replace(string(text), m.old, m.new, 1)
 		if changed == string(text) {
 			t.Fatalf("mutant %d: %s.lua has no %q", mutant, name, m.old)
 		}
-		return changed
-	}
-	for name := range store.scripts {
-		store.scripts[name] = redis.NewScript(read("line") + read(name))
+		return changed, nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -189,7 +189,7 @@ func TestRedisManyJobs(t *testing.T) {
 	if err != nil || left2 != 0 {
 		t.Errorf("%d still in line, %v", left2, err)
 	}
-	for _, part := range []string{"tickets", "owned", "bykey", "owners"} {
+	for _, part := range []string{"tickets", "queues"} {
 		if n, err := client.Exists(t.Context(), keys{"default"}.of(part)).Result(); err != nil || n != 0 {
 			t.Errorf("%s is not empty, %v", part, err)
 		}

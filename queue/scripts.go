@@ -13,7 +13,7 @@ import (
 	"oneslot/queue/line"
 )
 
-// sources are the scripts: lua/line.lua, and one file a step to be put behind it.
+// sources are the scripts: the policy, and one file a step to be put behind it.
 //
 //go:embed lua/*.lua
 var sources embed.FS
@@ -30,7 +30,7 @@ type redisStore struct {
 	cfg     Config
 	keys    keys
 	names   []string // of keys
-	common  []any    // ARGV[4] to ARGV[10]
+	common  []any    // ARGV[4] to ARGV[11]
 	scripts map[string]*redis.Script
 	clock   func() int64 // the time in tests; nil: the clock of Redis
 }
@@ -43,18 +43,12 @@ func newRedisStore(client scripter, cfg Config) (*redisStore, error) {
 	r.common = []any{
 		rules.MaxWaiting, rules.MaxWaitingPerKey,
 		rules.Lease.Microseconds(), rules.PoisonGrace.Microseconds(), rules.Quiet.Microseconds(),
-		r.keys.wake(""), strings.Join(rules.Slots, "\n"),
+		r.keys.wake(""), strings.Join(rules.Slots, "\n"), rules.StarvationAfter.Microseconds(),
 	}
-	prelude, err := sources.ReadFile("lua/line.lua")
-	if err != nil {
-		return nil, err
-	}
-	files, err := sources.ReadDir("lua")
-	for _, file := range files {
-		if body, err := sources.ReadFile("lua/" + file.Name()); err == nil {
-			r.scripts[strings.TrimSuffix(file.Name(), ".lua")] = redis.NewScript(string(prelude) + string(body))
-		}
-	}
+	err := r.load(func(name string) (string, error) {
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		return string(text), err
+	})
 	return r, err
 }
 
@@ -64,6 +58,10 @@ func (r *redisStore) apply(ctx context.Context, by line.Caller, s line.Step) (li
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	name, own := encode(s)
+	ranks, many := s.(line.Rank)
+	if many = many && len(ranks.IDs) > manyRanks; many {
+		name, own, s = "line_look", nil, line.Look{}
+	}
 	var now int64
 	if r.clock != nil {
 		now = r.clock()
@@ -78,8 +76,15 @@ func (r *redisStore) apply(ctx context.Context, by line.Caller, s line.Step) (li
 	if d.bad {
 		return line.Reply{}, fmt.Errorf("%s: Redis answered %v", name, raw)
 	}
+	if many {
+		reply.Ranks, reply.View = reply.View.Ranks(ranks.IDs), nil
+	}
 	return reply, nil
 }
+
+// manyRanks is for how many positions the whole line is read at once and put in
+// order here: a position costs Redis a look at each key that waits.
+const manyRanks = 16
 
 // encode returns the script of a step and its own arguments.
 func encode(s line.Step) (script string, args []any) {
@@ -198,51 +203,29 @@ func (d *decoder) reply(s line.Step) line.Reply {
 }
 
 func (d *decoder) view() *line.View {
-	v := &line.View{Now: d.int(), Paused: d.int() == 1}
+	v := &line.View{Now: d.int(), Paused: d.int() == 1, Cutoff: d.int(), Typical: d.int()}
 	d.each(func(d *decoder) {
 		t := line.Ticket{ID: d.text()}
-		f := strings.SplitN(d.text(), " ", 4)
-		if d.bad = d.bad || len(f) < 4; d.bad {
-			return
-		}
-		rest := decoder{raw: []any{f[1], f[2]}}
-		t.Owner, t.Key, t.Class, t.Arrival = f[0], f[3], line.Class(rest.int()), rest.int()
-		d.bad = rest.bad
+		owner, rest, _ := strings.Cut(d.text(), " ")
+		class, rest, _ := strings.Cut(rest, " ")
+		arrival, key, whole := strings.Cut(rest, " ")
+		numbers := decoder{raw: []any{class, arrival}}
+		t.Owner, t.Key, t.Class, t.Arrival = owner, key, line.Class(numbers.int()), numbers.int()
+		d.bad = d.bad || numbers.bad || !whole
 		v.Tickets = append(v.Tickets, t)
 	})
 	d.each(func(d *decoder) {
-		v.Slots = append(v.Slots, line.Berth{Grant: d.grant(), Clean: d.int() == 1, Since: d.int()})
+		v.Slots = append(v.Slots, line.Berth{Grant: d.grant(), Clean: d.int() == 1, Since: d.int(), Purse: d.purse()})
 	})
+	d.each(func(d *decoder) { v.Accounts = append(v.Accounts, line.Account{Purse: d.purse(), Used: d.int()}) })
+	v.Arrange()
 	return v
 }
 
-func (r *redisStore) listen(ctx context.Context, owner string, hear func(Note)) {
-	sub := r.client.Subscribe(ctx, r.keys.wake(owner))
-	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
-	for message := range sub.ChannelWithSubscriptions() {
-		switch message := message.(type) {
-		case *redis.Subscription: // the first, or one after a lost connection
-			hear(Note{Kind: Resync})
-		case *redis.Message:
-			if n, ok := parseNote(message.Payload, owner); ok {
-				hear(n)
-			}
-		}
-	}
-	_ = sub.Close()
-}
-
-// parseNote reads what the scripts publish: "granted fence state id slot" or
-// "cancel id".
-func parseNote(text, owner string) (Note, bool) {
-	kind, rest, _ := strings.Cut(text, " ")
-	switch f := strings.SplitN(rest, " ", 4); {
-	case kind == "cancel":
-		return Note{Kind: Asked, Grant: line.Grant{ID: rest}}, true
-	case kind == "granted" && len(f) == 4:
-		d := decoder{raw: []any{f[0], f[1]}}
-		g := line.Grant{Fence: d.int(), State: line.State(d.int()), ID: f[2], Slot: f[3], Owner: owner}
-		return Note{Kind: Granted, Grant: g}, !d.bad
-	}
-	return Note{}, false
+func (d *decoder) purse() line.Purse {
+	class, key, whole := strings.Cut(d.text(), " ")
+	number := decoder{raw: []any{class}}
+	p := line.Purse{Class: line.Class(number.int()), Key: key}
+	d.bad = d.bad || number.bad || !whole
+	return p
 }

@@ -102,6 +102,37 @@ func NewRedis(client redis.UniversalClient, cfg Config) (Store, error) {
 	return newRedisStore(client, cfg)
 }
 
+func (r *redisStore) listen(ctx context.Context, owner string, hear func(Note)) {
+	sub := r.client.Subscribe(ctx, r.keys.wake(owner))
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
+	for message := range sub.ChannelWithSubscriptions() {
+		switch message := message.(type) {
+		case *redis.Subscription: // the first, or one after a lost connection
+			hear(Note{Kind: Resync})
+		case *redis.Message:
+			if n, ok := parseNote(message.Payload, owner); ok {
+				hear(n)
+			}
+		}
+	}
+	_ = sub.Close()
+}
+
+// parseNote reads what the scripts publish: "granted fence state id slot" or
+// "cancel id".
+func parseNote(text, owner string) (Note, bool) {
+	kind, rest, _ := strings.Cut(text, " ")
+	switch f := strings.SplitN(rest, " ", 4); {
+	case kind == "cancel":
+		return Note{Kind: Asked, Grant: line.Grant{ID: rest}}, true
+	case kind == "granted" && len(f) == 4:
+		d := decoder{raw: []any{f[0], f[1]}}
+		g := line.Grant{Fence: d.int(), State: line.State(d.int()), ID: f[2], Slot: f[3], Owner: owner}
+		return Note{Kind: Granted, Grant: g}, !d.bad
+	}
+	return Note{}, false
+}
+
 // ParseRedis makes the options of a Redis client from addresses as they stand in
 // the configuration: redis://user:password@host:port/db or rediss:// for TLS.
 // Several, as a list or separated by commas, are the nodes of a cluster, or with

@@ -8,8 +8,16 @@
 //
 // # Rules
 //
-//   - Order: the function before in order.go. Positions are exact, counted in
-//     O(log n) as every step is, but for Look, which lists all.
+//   - Order: turn.compare in order.go, over counters of slot time, one for each key
+//     in each class. Whoever enters a class starts at no less than the least counter
+//     of those active in it.
+//   - Positions are places in this order, each waiting job charged the typical slot
+//     time: the order in which Look lists the tickets.
+//   - Steps take O(log n + keys), but for Look, which lists all. The keys are those
+//     that wait or run, and idle ones that have used more than the least of these:
+//     the others are forgotten when somebody enters.
+//   - Counters are microseconds of slot time, begin again at zero whenever their
+//     class is empty, and have room for three centuries.
 //   - A slot is handed to a job only if it is clean. An unclean one is handed to
 //     the owner of whoever is next, to make its engine idle; the ticket stays.
 //   - Every hand-out has a number, the fence, higher than all before. Free and Mark

@@ -13,6 +13,7 @@ type Rules struct {
 	MaxWaitingPerKey int
 	Lease            time.Duration // of owners; 0: they never expire
 	PoisonGrace      time.Duration
+	StarvationAfter  time.Duration // who waits as long goes first
 	Quiet            time.Duration // without grants after survivors met an empty store
 }
 
@@ -24,9 +25,12 @@ type Line struct {
 	rules   Rules
 	slots   []*Berth
 	owners  map[string]*party
-	waiting map[string]*node
+	waiting map[string]*entry
 	byKey   map[string]int
-	order   tree
+	order   tree // of arrival
+
+	accounts map[Purse]*account
+	typical  int64 // slot time
 
 	epoch   int64 // when the first step was taken
 	quiet   int64 // no grants before
@@ -51,10 +55,12 @@ type party struct {
 // that their engines are idle.
 func New(rules Rules) *Line {
 	l := &Line{
-		rules:   rules,
-		owners:  map[string]*party{},
-		waiting: map[string]*node{},
-		byKey:   map[string]int{},
+		rules:    rules,
+		owners:   map[string]*party{},
+		waiting:  map[string]*entry{},
+		byKey:    map[string]int{},
+		accounts: map[Purse]*account{},
+		typical:  guess,
 	}
 	for _, name := range rules.Slots {
 		l.slots = append(l.slots, &Berth{Grant: Grant{Slot: name, State: Idle}})
@@ -135,9 +141,12 @@ func (l *Line) deadline() int64 {
 	return l.now + l.rules.Lease.Microseconds()
 }
 
-// drop ends an owner: its tickets leave, its slots are free and unclean.
+// drop ends an owner: its tickets leave, its slots are free and unclean. A dead
+// one's jobs are charged to the end of its lease.
 func (l *Line) drop(name string) {
+	till := l.now
 	if p := l.owners[name]; p != nil {
+		till = min(till, p.until)
 		for id := range p.tickets {
 			l.withdraw(l.waiting[id])
 		}
@@ -145,96 +154,8 @@ func (l *Line) drop(name string) {
 	}
 	for _, s := range l.slots {
 		if s.State != Idle && s.Owner == name {
+			l.charge(s, till)
 			l.release(s, false)
 		}
 	}
-}
-
-func (l *Line) join(j Join) {
-	if l.present(j.ID) {
-		return
-	}
-	if l.out.Verdict = l.admit(j.Key); l.out.Verdict != Done {
-		return
-	}
-	l.arrival = max(l.arrival+1, l.now)
-	l.out.Arrival = l.arrival
-	l.insert(Ticket{ID: j.ID, Key: j.Key, Class: j.Class, Arrival: l.arrival})
-}
-
-// present answers a join whose job is there already: a repeated one as the
-// first was, another owner's as Duplicate.
-func (l *Line) present(id string) bool {
-	if n := l.waiting[id]; n != nil {
-		l.out.Arrival = n.Arrival
-		if n.Owner != l.by.Owner {
-			l.out.Arrival, l.out.Verdict = 0, Duplicate
-		}
-		return true
-	}
-	s := l.running(id)
-	if s == nil {
-		return false
-	}
-	if s.Owner != l.by.Owner {
-		l.out.Verdict = Duplicate
-	} else {
-		l.out.Grants = append(l.out.Grants, s.Grant)
-	}
-	return true
-}
-
-// admit says whether there is room for one more job of key.
-func (l *Line) admit(key string) Verdict {
-	if sick := l.sick(); sick != Done {
-		return sick
-	}
-	if len(l.waiting) >= l.rules.MaxWaiting {
-		return Full
-	}
-	if l.byKey[key] >= l.rules.MaxWaitingPerKey {
-		return KeyLimit
-	}
-	return Done
-}
-
-func (l *Line) rejoin(r Rejoin) {
-	for _, t := range r.Tickets {
-		if l.waiting[t.ID] == nil && l.running(t.ID) == nil {
-			l.arrival = max(l.arrival, t.Arrival)
-			l.insert(t)
-		}
-	}
-}
-
-func (l *Line) leave(ids []string) {
-	for _, id := range ids {
-		if n := l.waiting[id]; n != nil {
-			l.withdraw(n)
-		}
-	}
-}
-
-// insert puts a ticket of the caller in line.
-func (l *Line) insert(t Ticket) {
-	t.Owner = l.by.Owner
-	l.owner().tickets[t.ID] = struct{}{}
-	l.waiting[t.ID] = l.order.add(t)
-	if t.Key != "" {
-		l.byKey[t.Key]++
-	}
-	l.version++
-}
-
-// withdraw takes a ticket out of the line.
-func (l *Line) withdraw(n *node) {
-	l.order.remove(n)
-	delete(l.waiting, n.ID)
-	delete(l.owners[n.Owner].tickets, n.ID)
-	if n.Key != "" {
-		if l.byKey[n.Key]--; l.byKey[n.Key] == 0 {
-			delete(l.byKey, n.Key)
-		}
-	}
-	l.version++
 }

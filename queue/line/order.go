@@ -1,5 +1,10 @@
 package line
 
+import (
+	"cmp"
+	"math"
+)
+
 // Ticket is one waiting job as the line knows it.
 type Ticket struct {
 	ID, Key string
@@ -10,131 +15,202 @@ type Ticket struct {
 	Arrival int64
 }
 
-// before is the ordering rule, and this file with the function rank in
-// lua/line.lua its only home: first come, first served. Equal arrivals can only
-// come from two stores; the id decides then.
-func before(a, b *Ticket) bool {
-	if a.Arrival != b.Arrival {
-		return a.Arrival < b.Arrival
+// compare is first come, first served. Equal arrivals can only come from two
+// stores; the id decides then.
+func (t *Ticket) compare(other *Ticket) int {
+	return cmp.Or(cmp.Compare(t.Arrival, other.Arrival), cmp.Compare(t.ID, other.ID))
+}
+
+func before(a, b *Ticket) bool { return a.compare(b) < 0 }
+
+// turn is a ticket with what the order goes by. Counter is what the ticket's
+// account will have used when its turn comes, if each ticket of it that stands
+// before it takes the typical slot time.
+type turn struct {
+	*Ticket
+	starved bool
+	counter int64
+}
+
+// compare is the ordering rule, and this file with lua/order.lua its only home:
+// those who starve in order of arrival, then by class, by what is used, by arrival.
+func (t turn) compare(other turn) int {
+	switch {
+	case t.starved != other.starved:
+		if t.starved {
+			return -1
+		}
+		return 1
+	case t.starved:
+		return t.Ticket.compare(other.Ticket)
 	}
-	return a.ID < b.ID
+	return cmp.Or(
+		cmp.Compare(t.Class.urgency(), other.Class.urgency()),
+		cmp.Compare(t.counter, other.counter),
+		t.Ticket.compare(other.Ticket),
+	)
 }
 
-// tree keeps tickets in order and counts them: a treap whose nodes know their
-// size. Every operation is O(log n) expected. The zero tree is empty. The same
-// calls give the same tree, since the priorities come from a fixed sequence.
-type tree struct {
-	root *node
-	made uint64
+// urgency orders classes: the least is served first.
+func (c Class) urgency() int {
+	switch c {
+	case Interactive:
+		return 0
+	case Batch:
+		return 2
+	case Default:
+	}
+	return 1
 }
 
-type node struct {
-	Ticket
-	left, right *node
-	size        int
-	priority    uint64
+// Purse is whose slot time is counted together: that of one key in one class.
+type Purse struct {
+	Class Class
+	Key   string
 }
 
-func (n *node) len() int {
-	if n == nil {
+// account counts the slot time of a purse, and keeps its tickets in line. It is
+// active while one of them waits or runs.
+type account struct {
+	Purse
+	used int64 // without what runs
+	line tree
+}
+
+// level is what the account has used, with what runs.
+func (l *Line) level(a *account) int64 {
+	used := a.used
+	for _, s := range l.slots {
+		used += s.spent(a.Purse, l.now)
+	}
+	return used
+}
+
+// spent is how long a slot has been running a job of p.
+func (s *Berth) spent(p Purse, now int64) int64 {
+	if s.State != Busy || s.Purse != p {
 		return 0
 	}
-	return n.size
+	return max(0, now-s.Since)
 }
 
-func (n *node) count() *node {
-	n.size = 1 + n.left.len() + n.right.len()
-	return n
+func (l *Line) active(a *account) bool {
+	runs := false
+	for _, s := range l.slots {
+		runs = runs || s.State == Busy && s.Purse == a.Purse
+	}
+	return runs || a.line.root != nil
 }
 
-// add puts t, which must not be in the tree, into its place.
-func (t *tree) add(ticket Ticket) *node {
-	t.made++
-	n := &node{Ticket: ticket, size: 1, priority: scatter(t.made)}
-	left, right := split(t.root, &ticket)
-	t.root = merge(merge(left, n), right)
-	return n
-}
-
-// remove takes n, which must be in the tree, out of it.
-func (t *tree) remove(n *node) {
-	link := &t.root
-	for *link != n {
-		(*link).size--
-		if before(&n.Ticket, &(*link).Ticket) {
-			link = &(*link).left
-		} else {
-			link = &(*link).right
+// enter opens the account of p. Who was not active starts at no less than the
+// least counter of those who are in the class, so that idleness earns nothing.
+// Accounts that this rule would lift anyway are forgotten.
+func (l *Line) enter(p Purse) *account {
+	a := l.accounts[p]
+	if a == nil {
+		a = &account{Purse: p}
+		l.accounts[p] = a
+	} else if l.active(a) {
+		return a
+	}
+	least := int64(math.MaxInt64) // nobody is active: all start anew
+	for _, other := range l.accounts {
+		if other.Class == p.Class && l.active(other) {
+			least = min(least, l.level(other))
 		}
 	}
-	*link = merge(n.left, n.right)
-}
-
-// rank is how many tickets stand before n.
-func (t *tree) rank(n *node) int {
-	ahead := 0
-	for at := t.root; at != n; {
-		if before(&n.Ticket, &at.Ticket) {
-			at = at.left
-		} else {
-			ahead += at.left.len() + 1
-			at = at.right
+	for q, other := range l.accounts {
+		if q != p && q.Class == p.Class && other.used <= least && !l.active(other) {
+			delete(l.accounts, q)
 		}
 	}
-	return ahead + n.left.len()
+	if a.used = max(a.used, least); least == math.MaxInt64 {
+		a.used = 0
+	}
+	return a
 }
 
-// first is the head of the line, nil when nobody waits.
-func (t *tree) first() *node {
-	n := t.root
-	for n != nil && n.left != nil {
-		n = n.left
+// charge books what a job has run until till on its account.
+func (l *Line) charge(s *Berth, till int64) (ran int64) {
+	ran = s.spent(s.Purse, till)
+	if a := l.accounts[s.Purse]; a != nil {
+		a.used += ran
 	}
-	return n
+	return ran
 }
 
-// walk calls f for every ticket in order.
-func (n *node) walk(f func(*Ticket)) {
-	if n != nil {
-		n.left.walk(f)
-		f(&n.Ticket)
-		n.right.walk(f)
-	}
-}
-
-// split cuts n into the tickets before t and the others.
-func split(n *node, t *Ticket) (left, right *node) {
-	if n == nil {
-		return nil, nil
-	}
-	if before(&n.Ticket, t) {
-		n.right, right = split(n.right, t)
-		return n.count(), right
-	}
-	left, n.left = split(n.left, t)
-	return left, n.count()
-}
-
-// merge joins two trees, all of left standing before all of right.
-func merge(left, right *node) *node {
-	switch {
-	case left == nil:
-		return right
-	case right == nil:
-		return left
-	case left.priority > right.priority:
-		left.right = merge(left.right, right)
-		return left.count()
-	default:
-		right.left = merge(left, right.left)
-		return right.count()
+// bill charges a job that gave its slot back, and learns from it what slot times
+// are typical.
+func (l *Line) bill(s *Berth) {
+	if s.State == Busy {
+		l.typical = max(1, (7*l.typical+min(l.charge(s, l.now), longest))/8)
 	}
 }
 
-// scatter turns a counter into a well-mixed number (SplitMix64's finaliser).
-func scatter(x uint64) uint64 {
-	x *= 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+// What is taken for a slot time, in microseconds.
+const (
+	guess   = 60_000_000    // while none is known
+	longest = 3_600_000_000 // at most
+)
+
+// cutoff is the arrival of the youngest ticket that starves.
+func (l *Line) cutoff() int64 { return l.now - l.rules.StarvationAfter.Microseconds() }
+
+// next is the ticket to be served now, nil when nobody waits.
+func (l *Line) next() *Ticket {
+	oldest := l.order.first()
+	if oldest == nil {
+		return nil
+	}
+	if oldest.Arrival <= l.cutoff() {
+		return oldest.Ticket
+	}
+	var best turn
+	for _, a := range l.accounts {
+		if head := a.line.first(); head != nil {
+			t := turn{Ticket: head.Ticket, counter: l.level(a)}
+			if best.Ticket == nil || t.compare(best) < 0 {
+				best = t
+			}
+		}
+	}
+	return best.Ticket
+}
+
+// Position is 1 for the next in line and 0 for a job that is not in line: its
+// place in the order of service as things stood at the last step, if the time
+// stood still, nobody came, and each job before it took the typical slot time.
+func (l *Line) Position(id string) int {
+	e := l.waiting[id]
+	if e == nil {
+		return 0
+	}
+	cutoff := l.cutoff()
+	if e.Arrival <= cutoff {
+		return 1 + l.order.rank(e.all)
+	}
+	own := l.accounts[e.purse()]
+	t := turn{Ticket: &e.Ticket, counter: l.level(own) + int64(own.line.rank(e.own))*l.typical}
+	ahead := l.order.until(cutoff)
+	for _, a := range l.accounts {
+		ahead += max(0, l.ahead(a, t)-a.line.until(cutoff))
+	}
+	return 1 + ahead
+}
+
+// ahead is how many tickets of a have their turn before t, by class and counter.
+func (l *Line) ahead(a *account, t turn) int {
+	many := a.line.root.len()
+	apart := t.counter - l.level(a)
+	switch c := cmp.Compare(a.Class.urgency(), t.Class.urgency()); {
+	case many == 0 || c > 0 || c == 0 && apart < 0:
+		return 0
+	case c < 0 || apart/l.typical >= int64(many):
+		return many
+	}
+	turns := int(apart / l.typical)
+	if apart%l.typical > 0 || before(a.line.at(turns), t.Ticket) {
+		turns++
+	}
+	return turns
 }

@@ -1,6 +1,6 @@
 package line
 
-// This half of the policy is about the slots: who holds them, by which number,
+// This part of the policy is about the slots: who holds them, by which number,
 // and who is next.
 
 // slot finds a slot by its name, nil if there is none.
@@ -36,6 +36,7 @@ func (l *Line) running(id string) *Berth {
 func (l *Line) free(f Free) {
 	l.leave(f.Gone)
 	if s := l.held(f.Slot, f.Fence); s != nil {
+		l.bill(s)
 		l.release(s, f.Clean)
 	} else {
 		l.out.Verdict = Stale
@@ -45,7 +46,7 @@ func (l *Line) free(f Free) {
 // release makes a slot free. Its last fence stays, to tell late claims.
 func (l *Line) release(s *Berth, clean bool) {
 	s.Grant = Grant{Slot: s.Slot, Fence: s.Fence, State: Idle}
-	s.Clean, s.Since = clean, l.now
+	s.Purse, s.Clean, s.Since = Purse{}, clean, l.now
 }
 
 func (l *Line) mark(m Mark) {
@@ -53,6 +54,9 @@ func (l *Line) mark(m Mark) {
 	if s == nil {
 		l.out.Verdict = Stale
 		return
+	}
+	if m.State != Busy {
+		l.bill(s)
 	}
 	// Poisoned and down are one illness: its age decides over newcomers.
 	if s.State != m.State && (!s.State.sick() || !m.State.sick()) {
@@ -73,11 +77,15 @@ func (l *Line) renew(r Renew) {
 }
 
 // restore gives a hold back to the caller that a store without its latest data
-// has forgotten: then the claimed number is later than any it knows.
+// has forgotten: then the claimed number is later than any it knows. Whose job it
+// is nobody knows any more; it counts for the key "".
 func (l *Line) restore(h Grant) bool {
 	s := l.slot(h.Slot)
 	if s == nil || s.State != Idle || h.Fence <= s.Fence {
 		return false
+	}
+	if h.State == Busy {
+		l.enter(Purse{})
 	}
 	s.Grant, s.Clean, s.Since = h, false, l.now
 	l.fence = max(l.fence, h.Fence)
@@ -115,12 +123,15 @@ func (l *Line) grant() {
 		return
 	}
 	for _, s := range l.slots {
-		if head := l.order.first(); head != nil && s.State == Idle && s.Clean {
-			l.withdraw(head)
-			l.hand(s, head.Ticket, Busy)
+		if s.State != Idle || !s.Clean {
+			continue
+		}
+		if head := l.next(); head != nil {
+			l.withdraw(l.waiting[head.ID])
+			l.hand(s, *head, Busy)
 		}
 	}
-	head := l.order.first()
+	head := l.next()
 	if head == nil {
 		return
 	}
@@ -136,7 +147,7 @@ func (l *Line) grant() {
 func (l *Line) hand(s *Berth, to Ticket, state State) {
 	l.fence = max(l.fence+1, l.now)
 	s.Grant = Grant{Slot: s.Slot, ID: to.ID, Owner: to.Owner, Fence: l.fence, State: state}
-	s.Clean, s.Since = false, l.now
+	s.Purse, s.Clean, s.Since = to.purse(), false, l.now
 	l.out.Grants = append(l.out.Grants, s.Grant)
 }
 
@@ -160,21 +171,4 @@ func (l *Line) answer(s Step) {
 	case Look:
 		l.out.View = l.view()
 	}
-}
-
-// Position is 1 for the next in line and 0 for a job that is not in line.
-func (l *Line) Position(id string) int {
-	if n := l.waiting[id]; n != nil {
-		return 1 + l.order.rank(n)
-	}
-	return 0
-}
-
-func (l *Line) view() *View {
-	v := &View{Now: l.now, Paused: l.paused}
-	l.order.root.walk(func(t *Ticket) { v.Tickets = append(v.Tickets, *t) })
-	for _, s := range l.slots {
-		v.Slots = append(v.Slots, *s)
-	}
-	return v
 }

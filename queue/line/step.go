@@ -130,21 +130,6 @@ type Reply struct {
 	View     *View   // Look
 }
 
-// View is the whole line. Times are in microseconds by the store's clock.
-type View struct {
-	Now     int64
-	Paused  bool
-	Tickets []Ticket // in order
-	Slots   []Berth  // in the order of Config.Slots
-}
-
-// Berth is a slot as the store knows it.
-type Berth struct {
-	Grant       // without ID and Owner when idle
-	Clean bool  // its engine was seen idle since its last use
-	Since int64 // when it entered its state
-}
-
 // Class is how urgent a job is. The zero value is Default.
 type Class uint8
 

@@ -1,8 +1,8 @@
 -- line_join: take a place, or learn why there is none. Joining twice is joining once.
 --
--- ARGV[11] id
--- ARGV[12] class
--- ARGV[13] key, may be empty
+-- ARGV[12] id
+-- ARGV[13] class
+-- ARGV[14] key, may be empty
 -- returns  DONE with arrival and position, DUPLICATE, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
 local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
 
@@ -20,6 +20,15 @@ local function present()
   return t or s
 end
 
+-- waiting_of is how many tickets of a key are in line.
+local function waiting_of(key)
+  local sum = 0
+  for _, a in pairs(accounts()) do
+    if a.key == key then sum = sum + a.waiting end
+  end
+  return sum
+end
+
 -- admit says whether there is room for one more.
 local function admit()
   local illness = ALL_DOWN
@@ -32,7 +41,7 @@ local function admit()
   end
   if illness ~= DONE then return illness end
   if books.waiting >= tonumber(ARGV[4]) then return FULL end
-  if key ~= '' and tonumber(call('HGET', BYKEY, key) or 0) >= tonumber(ARGV[5]) then return KEY_LIMIT end
+  if key ~= '' and waiting_of(key) >= tonumber(ARGV[5]) then return KEY_LIMIT end
   return DONE
 end
 
@@ -53,9 +62,9 @@ if not present() then
     local s = at_once()
     if s then
       books.version = books.version + 2 -- in line and out of it
-      hand(s, me, id, BUSY)
+      hand(s, {owner = me, purse = enter(class .. ' ' .. key).purse}, id, BUSY)
     else
-      insert(id, {class = class, arrival = arrival, key = key})
+      insert(id, {class = class, arrival = arrival, key = key, purse = class .. ' ' .. key})
     end
   end
 end

@@ -1,9 +1,10 @@
 -- line_look: tell everything.
 --
--- returns  more: {now, paused, tickets, slots}; tickets is a flat list of id and
---          record in order; slots is one of slot, fence, state, owner, id, clean, since
+-- returns  more: {now, paused, cutoff, typical, tickets, slots, accounts}; tickets is a
+--          flat list of id and record; slots is one of slot, fence, state, owner, id,
+--          clean, since, purse; accounts is one of purse and slot time used
 settle()
-local ids, list, berths = call('ZRANGE', LINE, 0, -1), {}, {}
+local ids, list, berths, used = call('ZRANGE', LINE, 0, -1), {}, {}, {}
 for from = 1, #ids, 1000 do
   local part = {unpack(ids, from, math.min(from + 999, #ids))}
   for i, record in ipairs(call('HMGET', TICKETS, unpack(part))) do
@@ -13,8 +14,11 @@ for from = 1, #ids, 1000 do
 end
 for _, s in ipairs(slots) do
   add(berths, s)
-  berths[#berths + 1] = s.clean
-  berths[#berths + 1] = int(s.since)
+  for _, value in ipairs({s.clean, int(s.since), s.purse}) do berths[#berths + 1] = value end
 end
-more = {now, books.paused, list, berths}
+for purse, a in pairs(accounts()) do
+  used[#used + 1] = purse
+  used[#used + 1] = int(a.used)
+end
+more = {now, books.paused, cutoff, books.typical, list, berths, used}
 return reply()

@@ -1,6 +1,6 @@
 -- owner_renew: renew the caller's lease and compare its holds with the books.
 --
--- ARGV[11] and what follows: slot, fence, state, id of each hold the caller believes in
+-- ARGV[12] and what follows: slot, fence, state, id of each hold the caller believes in
 -- returns  known: 1 if the lease had not run out; mine: its tickets in line;
 --          holds: all it has; lost: those of the given it has no more
 known = owners[me] and 1 or 0
@@ -10,8 +10,11 @@ for i = own, #ARGV, 4 do
   if not held(h.slot, h.fence) then
     local s = slot(h.slot)
     if s and s.state == IDLE and h.fence > s.fence then
-      -- Books without the latest pages: the number is later than any they know.
+      -- Books without the latest pages: the number is later than any they know. Whose
+      -- job it is nobody knows any more.
+      if h.state == BUSY then enter(NOBODY) end
       s.fence, s.state, s.owner, s.id, s.clean, s.since, s.changed = h.fence, h.state, me, h.id, 0, now, true
+      s.purse = NOBODY
       books.fence = math.max(books.fence, h.fence)
     else
       add(lost, h)

@@ -1,11 +1,12 @@
 -- slot_mark: say what the holder of a slot does to its engine.
 --
--- ARGV[11] slot
--- ARGV[12] fence by which the caller holds it
--- ARGV[13] state: aborting, poisoned or down
+-- ARGV[12] slot
+-- ARGV[13] fence by which the caller holds it
+-- ARGV[14] state: aborting, poisoned or down
 -- returns  DONE, or STALE if the caller does not hold it by this fence
 local s, state = held(ARGV[own], tonumber(ARGV[own + 1])), tonumber(ARGV[own + 2])
 if s then
+  if state ~= BUSY then bill(s) end
   -- Poisoned and down are one illness: its age decides over newcomers.
   if s.state ~= state and not (sick(s.state) and sick(state)) then s.since = now end
   s.state, s.changed = state, true

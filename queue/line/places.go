@@ -1,0 +1,101 @@
+package line
+
+// This part of the policy is about places: who gets one, and who gives it up.
+
+// entry is a ticket and its nodes, in Line.order and in its account's line.
+type entry struct {
+	Ticket
+	all, own *node
+}
+
+func (l *Line) join(j Join) {
+	if l.present(j.ID) {
+		return
+	}
+	if l.out.Verdict = l.admit(j.Key); l.out.Verdict != Done {
+		return
+	}
+	l.arrival = max(l.arrival+1, l.now)
+	l.out.Arrival = l.arrival
+	l.insert(Ticket{ID: j.ID, Key: j.Key, Class: j.Class, Arrival: l.arrival})
+}
+
+// present answers a join whose job is there already: a repeated one as the
+// first was, another owner's as Duplicate.
+func (l *Line) present(id string) bool {
+	if n := l.waiting[id]; n != nil {
+		l.out.Arrival = n.Arrival
+		if n.Owner != l.by.Owner {
+			l.out.Arrival, l.out.Verdict = 0, Duplicate
+		}
+		return true
+	}
+	s := l.running(id)
+	if s == nil {
+		return false
+	}
+	if s.Owner != l.by.Owner {
+		l.out.Verdict = Duplicate
+	} else {
+		l.out.Grants = append(l.out.Grants, s.Grant)
+	}
+	return true
+}
+
+// admit says whether there is room for one more job of key.
+func (l *Line) admit(key string) Verdict {
+	if sick := l.sick(); sick != Done {
+		return sick
+	}
+	if len(l.waiting) >= l.rules.MaxWaiting {
+		return Full
+	}
+	if l.byKey[key] >= l.rules.MaxWaitingPerKey {
+		return KeyLimit
+	}
+	return Done
+}
+
+func (l *Line) rejoin(r Rejoin) {
+	for _, t := range r.Tickets {
+		if l.waiting[t.ID] == nil && l.running(t.ID) == nil {
+			l.arrival = max(l.arrival, t.Arrival)
+			l.insert(t)
+		}
+	}
+}
+
+func (l *Line) leave(ids []string) {
+	for _, id := range ids {
+		if n := l.waiting[id]; n != nil {
+			l.withdraw(n)
+		}
+	}
+}
+
+// insert puts a ticket of the caller in line.
+func (l *Line) insert(t Ticket) {
+	t.Owner = l.by.Owner
+	l.owner().tickets[t.ID] = struct{}{}
+	e := &entry{Ticket: t}
+	e.all, e.own = l.order.add(&e.Ticket), l.enter(t.purse()).line.add(&e.Ticket)
+	l.waiting[t.ID] = e
+	if t.Key != "" {
+		l.byKey[t.Key]++
+	}
+	l.version++
+}
+
+// withdraw takes a ticket out of the line.
+func (l *Line) withdraw(n *entry) {
+	l.order.remove(n.all)
+	l.accounts[n.purse()].line.remove(n.own)
+	delete(l.waiting, n.ID)
+	delete(l.owners[n.Owner].tickets, n.ID)
+	if n.Key != "" {
+		if l.byKey[n.Key]--; l.byKey[n.Key] == 0 {
+			delete(l.byKey, n.Key)
+		}
+	}
+	l.version++
+}

@@ -1,0 +1,84 @@
+package line
+
+import (
+	"cmp"
+	"slices"
+)
+
+// View is the whole line. Times are in microseconds by the store's clock.
+type View struct {
+	Now      int64
+	Paused   bool
+	Tickets  []Ticket  // in the order of service, as Line.Position has it
+	Slots    []Berth   // in the order of Config.Slots
+	Cutoff   int64     // tickets that arrived until then starve
+	Typical  int64     // the slot time that positions reckon with
+	Accounts []Account // by class and key
+}
+
+// Berth is a slot as the store knows it.
+type Berth struct {
+	Grant       // without ID and Owner when idle
+	Purse       // of the job it was last lent to; zero when idle
+	Clean bool  // its engine was seen idle since its last use
+	Since int64 // when it entered its state
+}
+
+// Account is the slot time that is remembered of a key in a class.
+type Account struct {
+	Purse
+	Used int64 // without what runs
+}
+
+// Arrange puts the tickets into the order of service and the accounts into
+// theirs.
+func (v *View) Arrange() {
+	slices.SortFunc(v.Accounts, func(a, b Account) int {
+		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Key, b.Key))
+	})
+	counters := map[Purse]int64{}
+	for _, a := range v.Accounts {
+		counters[a.Purse] = a.Used
+		for i := range v.Slots {
+			counters[a.Purse] += v.Slots[i].spent(a.Purse, v.Now)
+		}
+	}
+	slices.SortFunc(v.Tickets, func(a, b Ticket) int { return a.compare(&b) })
+	turns := make([]turn, len(v.Tickets))
+	for i, t := range v.Tickets {
+		turns[i] = turn{Ticket: &t, starved: t.Arrival <= v.Cutoff, counter: counters[t.purse()]}
+		counters[t.purse()] += v.Typical
+	}
+	slices.SortFunc(turns, turn.compare)
+	for i, t := range turns {
+		v.Tickets[i] = *t.Ticket
+	}
+}
+
+func (t *Ticket) purse() Purse { return Purse{Class: t.Class, Key: t.Key} }
+
+func (l *Line) view() *View {
+	v := &View{Now: l.now, Paused: l.paused, Cutoff: l.cutoff(), Typical: l.typical}
+	l.order.root.walk(func(t *Ticket) { v.Tickets = append(v.Tickets, *t) })
+	for _, s := range l.slots {
+		v.Slots = append(v.Slots, *s)
+	}
+	for p, a := range l.accounts {
+		v.Accounts = append(v.Accounts, Account{Purse: p, Used: a.used})
+	}
+	v.Arrange()
+	return v
+}
+
+// Ranks returns the positions of tickets, 0 for those not in line.
+func (v *View) Ranks(ids []string) []int {
+	at := make(map[string]int, len(v.Tickets))
+	for i := range v.Tickets {
+		at[v.Tickets[i].ID] = i + 1
+	}
+	ranks := make([]int, len(ids))
+	for i, id := range ids {
+		ranks[i] = at[id]
+	}
+	return ranks
+}

@@ -1,0 +1,159 @@
+-- moves: how tickets and slots change hands. It stands behind order.lua.
+
+-- owner returns the caller's entry, made if need be. When nobody else is there,
+-- nobody has watched the idle engines, so they are to be proved again.
+local function owner()
+  local o = owners[me]
+  if not o then
+    if #owners == 0 then
+      for _, s in ipairs(slots) do
+        if s.clean == 1 then s.clean, s.changed = 0, true end
+      end
+    end
+    o = {name = me, till = now + lease, tickets = 0}
+    owners[#owners + 1], owners[me], owners_changed = o, o, true
+  end
+  return o
+end
+
+-- count books one ticket more (n is 1) or less (-1) of an owner.
+local function count(owner, n)
+  books.waiting, books.version = books.waiting + n, books.version + 1
+  owners[owner].tickets, owners_changed = owners[owner].tickets + n, true
+end
+
+-- insert puts a ticket of the caller in line.
+local function insert(id, t)
+  owner()
+  local a = enter(t.purse)
+  call('ZADD', LINE, int(t.arrival), id)
+  call('ZADD', QUEUES, 0, member(a, t.arrival, id))
+  call('HSET', TICKETS, id, format('%s %s %.0f', me, t.class, t.arrival) .. ' ' .. t.key)
+  a.head = a.waiting > 0 and math.min(a.head, t.arrival) or t.arrival
+  a.waiting, a.changed = a.waiting + 1, true
+  count(me, 1)
+end
+
+-- withdraw takes tickets out of the line, those that are there.
+local function withdraw(ids)
+  local shorter = {}
+  for from = 1, #ids, 1000 do
+    local part = {unpack(ids, from, math.min(from + 999, #ids))}
+    local gone, members, seen = {}, {}, {}
+    for i, record in ipairs(call('HMGET', TICKETS, unpack(part))) do
+      local id = part[i]
+      if record and not seen[id] then
+        local t = parse(record)
+        local a = accounts()[t.purse]
+        seen[id], gone[#gone + 1], members[#members + 1] = true, id, member(a, t.arrival, id)
+        a.waiting, a.changed, shorter[a] = a.waiting - 1, true, true
+        count(t.owner, -1)
+      end
+    end
+    if #gone > 0 then
+      call('ZREM', LINE, unpack(gone))
+      call('ZREM', QUEUES, unpack(members))
+      call('HDEL', TICKETS, unpack(gone))
+    end
+  end
+  for a in pairs(shorter) do
+    a.head = 0
+    if a.waiting > 0 then a.head = nth(a, 0).arrival end
+  end
+end
+
+-- drop ends an owner: its tickets leave, its slots are free and unclean. Its tickets
+-- have to be searched for among all; a dead process is worth that. Its jobs are charged
+-- to the end of its lease.
+local function drop(o)
+  if o.tickets > 0 then
+    local ids, prefix, all = {}, o.name .. ' ', call('HGETALL', TICKETS)
+    for i = 1, #all, 2 do
+      if string.sub(all[i + 1], 1, #prefix) == prefix then ids[#ids + 1] = all[i] end
+    end
+    withdraw(ids)
+  end
+  for _, s in ipairs(slots) do
+    if s.state ~= IDLE and s.owner == o.name then
+      charge(s, math.min(now, o.till))
+      release(s, 0)
+    end
+  end
+  for i, other in ipairs(owners) do
+    if other == o then table.remove(owners, i) break end
+  end
+  owners[o.name], owners_changed = nil, true
+end
+
+local function add(list, s)
+  local n = #list
+  list[n + 1], list[n + 2], list[n + 3], list[n + 4], list[n + 5] = s.slot, int(s.fence), s.state, s.owner, s.id
+end
+
+-- hand gives a free slot away under a new number, and tells an owner elsewhere.
+local function hand(s, to, id, state)
+  books.fence = math.max(books.fence + 1, now)
+  s.fence, s.state, s.owner, s.id, s.clean, s.since, s.changed = books.fence, state, to.owner, id, 0, now, true
+  s.purse = state == BUSY and to.purse or NOBODY
+  add(grants, s)
+  if to.owner ~= me then
+    call('PUBLISH', ARGV[9] .. to.owner, format('granted %.0f %d %s %s', s.fence, state, id, s.slot))
+  end
+end
+
+local function granting() return books.paused == 0 and now >= books.quiet end
+
+-- grant hands out what is free: clean slots to those who are next, unclean ones to
+-- the owner of whoever is next then, to make the engine idle.
+local function grant()
+  if not granting() then return end
+  for _, s in ipairs(slots) do
+    if s.state == IDLE and s.clean == 1 and books.waiting > 0 then
+      local id = foremost()
+      local t = lookup(id)
+      withdraw({id})
+      hand(s, t, id, BUSY)
+    end
+  end
+  local t
+  for _, s in ipairs(slots) do
+    if s.state == IDLE and books.waiting > 0 then
+      t = t or lookup(foremost())
+      hand(s, t, '', ABORTING)
+    end
+  end
+end
+
+-- settle ends the changes of a script: hands out slots and writes the books.
+local function settle()
+  grant()
+  local set = {}
+  local function put(field, value)
+    set[#set + 1] = field
+    set[#set + 1] = value
+  end
+  for i = 1, numbers do
+    local value = books[fields[i]]
+    if value ~= was[i] then put(fields[i], int(value)) end
+  end
+  for i, s in ipairs(slots) do
+    if s.changed then
+      put(fields[10 + i], format('%.0f %d %d %.0f %s %s', s.fence, s.state, s.clean, s.since, s.owner, s.id) .. ' ' .. s.purse)
+    end
+  end
+  if owners_changed then
+    local list = {}
+    for i, o in ipairs(owners) do list[i] = format('%s %.0f %d', o.name, o.till, o.tickets) end
+    put('owners', table.concat(list, ' '))
+  end
+  keep_accounts()
+  if #set > 0 then call('HSET', BOOKS, unpack(set)) end
+end
+
+local function reply()
+  return {verdict, books.epoch, books.version, books.waiting, arrival, place, known, mine, grants, holds, lost, more}
+end
+
+for i = #owners, 1, -1 do
+  if owners[i].till <= now then drop(owners[i]) end
+end
