@@ -80,6 +80,7 @@ type Queue struct {
 	MaxWaiting       int             `koanf:"max_waiting" least:"1"`
 	MaxWaitingPerKey int             `koanf:"max_waiting_per_key" least:"1"`
 	MaxWait          Duration        `koanf:"max_wait" least:"1ms"`
+	StarvationAfter  Duration        `koanf:"starvation_after" least:"1ms"`
 	CommitAfter      Duration        `koanf:"commit_after"`
 	Heartbeat        Duration        `koanf:"heartbeat"`
 	HeartbeatMode    downstream.Beat `koanf:"heartbeat_mode" oneof:"comment chunk off"`
@@ -140,7 +141,7 @@ func Default() Config {
 		Listen: "127.0.0.1:8080",
 		Data:   "./data",
 		Queue: Queue{
-			MaxWaiting: 64, MaxWaitingPerKey: 16, MaxWait: hours(2), CommitAfter: Duration(500 * time.Millisecond), Heartbeat: seconds(10),
+			MaxWaiting: 64, MaxWaitingPerKey: 16, MaxWait: hours(2), StarvationAfter: seconds(10 * 60), CommitAfter: Duration(500 * time.Millisecond), Heartbeat: seconds(10),
 			Lease: seconds(15), OnDisconnect: "abort", AbortBound: seconds(15), PoisonGrace: seconds(60),
 		},
 		Reasoning: Reasoning{

@@ -55,7 +55,7 @@ func threeValues() map[string][3]string {
 		"listen": {"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}, "hosts": {"[a, b]", "c,d", "e"}, "data": {"./a", "./b", "./c"},
 		"redis": {"[redis://127.0.0.1:1]", "redis://127.0.0.1:2,redis://127.0.0.1:3", "redis://127.0.0.1:4"}, "redis_insecure": {"true", "false", "true"},
 		"insecure_no_auth": {"true", "false", "true"}, "accept_any_model": {"true", "false", "true"}, "cors_origins": {"[https://a]", "https://b, https://c", "*"},
-		"queue.max_waiting": {"11", "12", "13"}, "queue.max_waiting_per_key": {"1", "2", "3"}, "queue.max_wait": {"1h", "3h", "4d"}, "queue.commit_after": {"1s", "2s", "0s"},
+		"queue.max_waiting": {"11", "12", "13"}, "queue.max_waiting_per_key": {"1", "2", "3"}, "queue.max_wait": {"1h", "3h", "4d"}, "queue.starvation_after": {"1m", "2m", "3m"}, "queue.commit_after": {"1s", "2s", "0s"},
 		"queue.heartbeat": {"1s", "2s", "0"}, "queue.heartbeat_mode": {"chunk", "off", "comment"}, "queue.lease": {"16s", "17s", "18s"}, "queue.on_disconnect": {"drain", "abort", "drain"},
 		"queue.abort_bound": {"1s", "2s", "3s"}, "queue.poison_grace": {"1s", "2s", "3s"}, "reasoning.field": {"both", "hidden", "content_tags"}, "usage.retention": {"1d", "2d", "0s"},
 		"usage.max_rows": {"1", "2", "0"}, "usage.include_sources": {"true", "false", "true"}, "limits.body": {"1MiB", "2097152", "3KiB"}, "limits.event": {"1MiB", "2MiB", "1GiB"},

@@ -47,7 +47,7 @@ func (c *Config) QueueConfig(slots []string) queue.Config {
 	q := c.Queue
 	return queue.Config{
 		Slots: slots, MaxWaiting: q.MaxWaiting, MaxWaitingPerKey: q.MaxWaitingPerKey, MaxWait: time.Duration(q.MaxWait),
-		Lease: time.Duration(q.Lease), AbortBound: time.Duration(q.AbortBound), PoisonGrace: time.Duration(q.PoisonGrace),
+		StarvationAfter: time.Duration(q.StarvationAfter), Lease: time.Duration(q.Lease), AbortBound: time.Duration(q.AbortBound), PoisonGrace: time.Duration(q.PoisonGrace),
 	}
 }
 

@@ -29,7 +29,7 @@ accept_any_model: true
 cors_origins: [https://o]
 hosts: [h]
 keys: [{name: k, sha256: "`+hash+`", class: batch, max_class: default, admin: true}, {name: l, sha256: "1`+hash[1:]+`"}]
-queue: {max_waiting: 1, max_waiting_per_key: 2, max_wait: 3s, commit_after: 4s, heartbeat: 5s, heartbeat_mode: chunk, lease: 60s, on_disconnect: drain, abort_bound: 7s, poison_grace: 8s}
+queue: {max_waiting: 1, max_waiting_per_key: 2, max_wait: 3s, starvation_after: 9s, commit_after: 4s, heartbeat: 5s, heartbeat_mode: chunk, lease: 60s, on_disconnect: drain, abort_bound: 7s, poison_grace: 8s}
 reasoning: {field: both, answer_reserve: 5, effort: {low: 7}}
 usage: {retention: 9s, max_rows: 10, include_sources: true}
 limits: {body: 11, event: 12, write_timeout: 13s, engine_headers: 14s, engine_idle: 15s, first_token: 16s}
@@ -42,7 +42,7 @@ telemetry: {metrics_public: true}
 	}
 	for name, c := range map[string][2]any{
 		"engine": {cfg.EngineConfigs(), []engine.Config{{Name: "a", URL: "http://a", Model: "m", Dialect: "vllm", APIKey: "k", Headers: s(14)}}},
-		"queue":  {cfg.QueueConfig([]string{"a"}), queue.Config{Slots: []string{"a"}, MaxWaiting: 1, MaxWaitingPerKey: 2, MaxWait: s(3), Lease: s(60), AbortBound: s(7), PoisonGrace: s(8)}},
+		"queue":  {cfg.QueueConfig([]string{"a"}), queue.Config{Slots: []string{"a"}, MaxWaiting: 1, MaxWaitingPerKey: 2, MaxWait: s(3), StarvationAfter: s(9), Lease: s(60), AbortBound: s(7), PoisonGrace: s(8)}},
 		"proxy":  {cfg.ProxyConfig(), proxy.Config{MaxEvent: 12, Idle: s(15), FirstToken: s(16), AbortBound: s(7), Drain: true}},
 		"ledger": {cfg.LedgerConfig(), ledger.Config{Dir: "/d", Retention: s(9), MaxRows: 10}},
 		"edge": {edge, api.Config{
