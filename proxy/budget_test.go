@@ -48,16 +48,46 @@ func TestThinkingIsCutAtTheBudget(t *testing.T) {
 		behind string            // the assistant's message of the second run
 		flags  map[string]string // and the members beside it
 	}{
-		{"SGLang, split", setup{}, event(`{"reasoning_content":"w "}`), script.Script{event(`{"content":"done"}`)},
-			`{"role":"assistant","content":"` + kept + `</think>\n\n"}`, map[string]string{"continue_final_message": "true", "add_generation_prompt": ""}},
-		{"SGLang, raw", setup{}, event(`{"content":"w "}`), script.Script{event(`{"content":"done"}`)},
-			`{"role":"assistant","content":"` + kept + `</think>\n\n"}`, map[string]string{"continue_final_message": "true"}},
-		{"SGLang, whose model opens thinking", setup{format: closable(reasoning.StartAnswer)}, event(`{"reasoning_content":"w "}`), script.Script{event(`{"content":"done"}`)},
-			`{"role":"assistant","content":"\u003cthink\u003e` + kept + `</think>\n\n"}`, map[string]string{"continue_final_message": "true"}},
-		{"vLLM", setup{sim: simengine.Config{Dialect: simengine.VLLM, Metrics: true}}, event(`{"reasoning":"w "}`), script.Script{event(`{"content":"done"}`)},
-			`{"role":"assistant","content":"*</think>\n\n"}`, map[string]string{"continue_final_message": "true", "add_generation_prompt": "false", "thinking_token_budget": ""}},
-		{"llama.cpp, raw", setup{sim: simengine.Config{Dialect: simengine.LlamaCPP}}, event(`{"content":"w "}`), script.Script{event(`{"content":"@</think>\n\ndone"}`)},
-			`{"role":"assistant","content":"*</think>\n\n"}`, map[string]string{"continue_final_message": ""}},
+		{
+			"SGLang, split",
+			setup{},
+			event(`{"reasoning_content":"w "}`),
+			script.Script{event(`{"content":"done"}`)},
+			`{"role":"assistant","content":"` + kept + `</think>\n\n"}`,
+			map[string]string{"continue_final_message": "true", "add_generation_prompt": ""},
+		},
+		{
+			"SGLang, raw",
+			setup{},
+			event(`{"content":"w "}`),
+			script.Script{event(`{"content":"done"}`)},
+			`{"role":"assistant","content":"` + kept + `</think>\n\n"}`,
+			map[string]string{"continue_final_message": "true"},
+		},
+		{
+			"SGLang, whose model opens thinking",
+			setup{format: closable(reasoning.StartAnswer)},
+			event(`{"reasoning_content":"w "}`),
+			script.Script{event(`{"content":"done"}`)},
+			`{"role":"assistant","content":"\u003cthink\u003e` + kept + `</think>\n\n"}`,
+			map[string]string{"continue_final_message": "true"},
+		},
+		{
+			"vLLM",
+			setup{sim: simengine.Config{Dialect: simengine.VLLM, Metrics: true}},
+			event(`{"reasoning":"w "}`),
+			script.Script{event(`{"content":"done"}`)},
+			`{"role":"assistant","content":"*</think>\n\n"}`,
+			map[string]string{"continue_final_message": "true", "add_generation_prompt": "false", "thinking_token_budget": ""},
+		},
+		{
+			"llama.cpp, raw",
+			setup{sim: simengine.Config{Dialect: simengine.LlamaCPP}},
+			event(`{"content":"w "}`),
+			script.Script{event(`{"content":"@</think>\n\ndone"}`)},
+			`{"role":"assistant","content":"*</think>\n\n"}`,
+			map[string]string{"continue_final_message": ""},
+		},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			bothWays(t, func(t *testing.T, stream bool) {

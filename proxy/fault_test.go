@@ -97,6 +97,21 @@ func TestCompleteWithoutAnEnd(t *testing.T) {
 	}
 }
 
+// TestFinishWithoutAnEnd: an engine that goes silent behind its finish reason
+// holds neither the client nor the slot for long, and the answer is whole.
+func TestFinishWithoutAnEnd(t *testing.T) {
+	bothWays(t, func(t *testing.T, stream bool) {
+		r := newRig(t, setup{sim: simengine.Config{Ghost: true, Scripts: []script.Script{{event(`{"reasoning":"r"}`), event(`{"content":"a"}`), finish("stop"), script.Hold()}}}})
+		x := r.serve(ask(stream, ""))
+		if got := x.read(); x.err != nil || got.content != "a" || got.finish != "stop" || got.fault != nil || x.took > 11*time.Second {
+			t.Errorf("%v after %v: got %+v", x.err, x.took, got)
+		}
+		if run := r.last(); run.Outcome != simengine.Aborted || x.report.FinishReason != "stop" {
+			t.Errorf("the run ended %q, the report says %+v", run.Outcome, x.report)
+		}
+	})
+}
+
 // TestOddEventsAreHarmless.
 func TestOddEventsAreHarmless(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -221,6 +236,7 @@ func TestSilence(t *testing.T) {
 		},
 		{"only pings", setup{proxy: proxy.Config{FirstToken: 50 * time.Second}}, script.Script{script.Repeat(":\n\n", 0, time.Second)}, proxy.ErrNoAnswer, 50 * time.Second},
 		{"in the middle", setup{proxy: proxy.Config{Idle: 10 * time.Second, FirstToken: time.Minute}}, script.Script{script.Sleep(20 * time.Second), say, script.Sleep(9 * time.Second), say, script.Sleep(time.Hour)}, proxy.ErrStalled, 39 * time.Second},
+		{"events that say nothing", setup{proxy: proxy.Config{Idle: 10 * time.Second}}, script.Script{say, script.Repeat(`data: {"choices":[]}`+"\n\n", 0, time.Second)}, proxy.ErrStalled, 10 * time.Second},
 		{"pings in the middle", setup{proxy: proxy.Config{Idle: 10 * time.Second}}, script.Script{say, script.Repeat(":\n\n", 0, time.Second)}, proxy.ErrStalled, 10 * time.Second},
 	} {
 		t.Run(x.name, func(t *testing.T) {

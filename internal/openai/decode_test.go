@@ -196,7 +196,7 @@ func TestDecodeChatTakesLargeBodies(t *testing.T) {
 	if err != nil || !r.Stream || len(r.Messages) < 30<<20 {
 		t.Fatalf("got %v", err)
 	}
-	many := `{"model":"m","messages":[` + strings.TrimSuffix(strings.Repeat(`{"role":"user","content":[]},`, 1<<18), ",") + `]}`
+	many := `{"model":"m","messages":[` + strings.TrimSuffix(strings.Repeat(`{"role":"user","content":[]},`, 1<<15), ",") + `]}`
 	if _, err := openai.DecodeChat([]byte(many)); err != nil {
 		t.Fatalf("many brackets are not deep: %v", err)
 	}
