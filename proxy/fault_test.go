@@ -283,8 +283,9 @@ func TestEventTooLong(t *testing.T) {
 		if !errors.Is(x.err, proxy.ErrEventTooLong) || !strings.Contains(x.err.Error(), "4096") || x.idle.Load() != 0 {
 			t.Errorf("got %v, idle %d", x.err, x.idle.Load())
 		}
-		if got.fault == nil || got.finish != "" || stream && got.content != "a" || r.last().Outcome != simengine.Aborted {
-			t.Errorf("the client got %+v, the run ended %q", got, r.last().Outcome)
+		run := r.last()
+		if got.fault == nil || got.finish != "" || stream && got.content != "a" || run.Outcome != simengine.Aborted || !run.Left.IsZero() {
+			t.Errorf("the client got %+v, the run ended %q, its connection was closed: %v", got, run.Outcome, !run.Left.IsZero())
 		}
 	})
 }
