@@ -16,11 +16,11 @@ import (
 
 // TestTwoStores drives the pure policy and the scripts with the same random steps
 // and demands the same replies: order, positions, grants, fences, outcomes.
-// ONESLOT_SCHEDULES sets how many schedules are run.
+// LINE_SCHEDULES sets how many schedules are run.
 func TestTwoStores(t *testing.T) {
 	t.Parallel()
 	n := 100
-	if text := os.Getenv("ONESLOT_SCHEDULES"); text != "" {
+	if text := os.Getenv("LINE_SCHEDULES"); text != "" {
 		n, _ = strconv.Atoi(text)
 	}
 	client := startRedis(t).client(t)

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -126,11 +127,17 @@ var mutants = []struct{ file, old, new string }{
 	{"line_leave", "withdraw({unpack(ARGV, own)})", "withdraw({ARGV[own]})"},
 }
 
+// TestMutants breaks the scripts in each of these ways: the two stores must then
+// be told apart. Only some are tried unless LINE_MUTANTS is "all".
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	client := startRedis(t).client(t)
+	every := 8
+	if os.Getenv("LINE_MUTANTS") == "all" {
+		every = 1
+	}
 	for i, m := range mutants {
-		if !dies(t, client, i) {
+		if i%every == 0 && !dies(t, client, i) {
 			t.Errorf("%s.lua lives on with %q for %q", m.file, m.new, m.old)
 		}
 	}

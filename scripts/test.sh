@@ -67,7 +67,8 @@ if [ -n "$quick" ]; then
 	tests "tests" scripts/gotest.sh ./...
 else
 	gate "build" scripts/build.sh
-	tests "tests under the race detector" scripts/gotest.sh -race ./...
+	# Here every mutant of the line's scripts has to die, and more schedules are run.
+	tests "tests under the race detector" env LINE_MUTANTS=all LINE_SCHEDULES=300 scripts/gotest.sh -race ./...
 	tests "fuzz tests" fuzz
 	tests "real clients and a real engine" scripts/real.sh
 fi
