@@ -188,9 +188,6 @@ func (s *Server) routes() {
 	}
 }
 
-// Handler serves the routes; tests and Serve use it.
-func (s *Server) Handler() http.Handler { return s.echo }
-
 // Serve answers on l until Shutdown. It returns nil after that.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
