@@ -202,6 +202,7 @@ func TestFaultsOfTheSurroundings(t *testing.T) {
 // An engine that is not there is no fault of the start: the proxy says so and
 // serves as soon as the engine is.
 func TestEngineComesLater(t *testing.T) {
+	t.Parallel()
 	p := serving(t, "http://127.0.0.1:9")
 	eventually(t, "it says that the engine does not answer", func() bool {
 		return strings.Contains(p.errs.String(), "the engine does not answer")
@@ -278,6 +279,7 @@ func (p *process) view(t *testing.T) (view struct {
 // Two proxies share one engine through Redis. The one that holds the slot is
 // killed with kill -9: its ghost is aborted and the other's client is served.
 func TestKilledProxyLosesTheSlot(t *testing.T) {
+	t.Parallel()
 	engine, url := simtest.Start(t, simengine.Config{TokensPerSecond: 200, Thinking: 100_000, Ghost: true})
 	redis := redisServer(t)
 	file := filepath.Join(t.TempDir(), "oneslot.yaml")
@@ -323,6 +325,7 @@ func await(t *testing.T, e *simengine.Engine, is func(simengine.Stats) bool) {
 // SIGTERM lets the running answer end, and the process then ends with status 0;
 // its client's row is in the ledger of the next process.
 func TestTermination(t *testing.T) {
+	t.Parallel()
 	_, url := simtest.Start(t, simengine.Config{TokensPerSecond: 100, Thinking: 50})
 	data := t.TempDir()
 	p := serving(t, url, "--data", data)
