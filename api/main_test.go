@@ -62,7 +62,7 @@ type edge struct {
 	pool   *Pool
 	ledger *ledger.Ledger
 	dir    string
-	line   *pipes
+	line   *simtest.Pipes
 	client *http.Client
 	logs   *lockedBuffer
 }
@@ -78,7 +78,7 @@ func inBubble(t *testing.T, s setup, f func(t *testing.T, e *edge)) {
 
 func start(t *testing.T, s setup) *edge {
 	t.Helper()
-	e := &edge{t: t, dir: t.TempDir(), line: newPipes(), logs: &lockedBuffer{}}
+	e := &edge{t: t, dir: t.TempDir(), line: simtest.NewPipes(), logs: &lockedBuffer{}}
 	sim, toEngine := simtest.Pipe(t, s.sim)
 	e.engine = sim
 	s.engine.Name, s.engine.URL, s.engine.SoleClient = "spark", "http://engine.test", true
@@ -95,7 +95,7 @@ func start(t *testing.T, s setup) *edge {
 	e.build(s)
 	served := make(chan error, 1)
 	go func() { served <- e.server.Serve(e.line) }()
-	transport := &http.Transport{DialContext: e.line.dial, DisableCompression: true}
+	transport := &http.Transport{DialContext: e.line.Dial, DisableCompression: true}
 	e.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
 		e.server.Drain()
@@ -164,43 +164,6 @@ func (s settler) Settle(ctx context.Context, slot string) error {
 		return fmt.Errorf("%w: %w", queue.ErrDown, err)
 	}
 	return err
-}
-
-// pipes is a network of one listener.
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
 }
 
 type lockedBuffer struct {

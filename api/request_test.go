@@ -61,7 +61,7 @@ func TestBodyLimit(t *testing.T) {
 // raw sends bytes over a connection of its own and returns it.
 func (e *edge) raw(text string) net.Conn {
 	e.t.Helper()
-	conn, err := e.line.dial(e.t.Context(), "", "")
+	conn, err := e.line.Dial(e.t.Context(), "", "")
 	e.must(err)
 	e.t.Cleanup(func() { _ = conn.Close() })
 	_, err = io.WriteString(conn, text)
@@ -339,7 +339,7 @@ func TestMethods(t *testing.T) {
 func TestLargeHeaders(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, e *edge) {
 		for size, want := range map[int]int{32 << 10: 200, 80 << 10: 431} {
-			conn, err := e.line.dial(t.Context(), "", "")
+			conn, err := e.line.Dial(t.Context(), "", "")
 			if err != nil {
 				t.Fatal(err)
 			}

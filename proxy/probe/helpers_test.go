@@ -3,13 +3,11 @@ package probe_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,42 +82,6 @@ func both(wraps ...wrap) wrap {
 	}
 }
 
-// pipes is a listener whose connections are pipes, so that an engine and its
-// probe run on the clock of a bubble.
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 30000} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.closed:
-		return nil, errors.New("nobody listens")
-	}
-}
-
 // box is a simulated engine that can be probed.
 type box struct {
 	t      *testing.T
@@ -137,12 +99,12 @@ func open(t *testing.T, sim simengine.Config, w wrap) *box {
 	if w != nil {
 		handler = w(handler)
 	}
-	line := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	line := simtest.NewPipes()
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Hour}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(line) }()
-	b.dial = line.dial
-	transport := &http.Transport{DialContext: line.dial}
+	b.dial = line.Dial
+	transport := &http.Transport{DialContext: line.Dial}
 	b.client = &http.Client{Transport: transport}
 	t.Cleanup(func() {
 		b.engine.Close()
