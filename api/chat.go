@@ -15,7 +15,6 @@ import (
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/queue"
-	"oneslot/usage"
 
 	"github.com/labstack/echo/v4"
 )
@@ -48,12 +47,12 @@ func (s *Server) chat(c echo.Context) error {
 	x := &exchange{began: time.Now(), row: s.newRow(c)}
 	defer s.leave(c, x)
 	if err := s.decode(c, x); err != nil {
-		s.close(c, x, notRun(), err)
+		s.close(c, x, proxy.NotRun(), err)
 		return err
 	}
 	s.note(s.Ledger.Begin(x.row))
 	if err := s.connect(c, x); err != nil {
-		s.close(c, x, notRun(), err)
+		s.close(c, x, proxy.NotRun(), err)
 		return err
 	}
 	report, err := s.run(c.Request().Context(), x)
@@ -82,7 +81,7 @@ func (s *Server) leave(c echo.Context, x *exchange) {
 	if p == nil {
 		return
 	}
-	report := notRun()
+	report := proxy.NotRun()
 	if x.ran() {
 		report = proxy.Report{} // what it used, nobody knows
 	}
@@ -98,11 +97,9 @@ func (s *Server) leave(c echo.Context, x *exchange) {
 // errPanic is the error of a request whose handler panicked.
 var errPanic = errors.New("api: panic")
 
-func notRun() proxy.Report { return proxy.Report{Report: usage.Report{Tokens: usage.NotRun()}} }
-
 // run waits for the slot and has the answer written.
 func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err error) {
-	report = notRun()
+	report = proxy.NotRun()
 	job := queue.Job{ID: x.row.ID, Key: x.row.Key, Class: x.class}
 	err = x.pool.Queue.Do(ctx, job, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
@@ -135,7 +132,7 @@ func (s *Server) connect(c echo.Context, x *exchange) error {
 		}
 		h.Set("X-Oneslot-Wait-Ms", strconv.FormatInt(x.waited().Milliseconds(), 10))
 	})
-	if x.call.Budget.Tokens != budget.NoLimit && s.Proxy.Unsupported(x.call, x.pool.slots()) {
+	if x.call.Budget.Tokens != budget.NoLimit && s.Proxy.Unsupported(x.call, x.pool.Slots()) {
 		client.AddHeader("X-Oneslot-Budget", "unsupported")
 	}
 	client.SetSilent(x.call.Silent())

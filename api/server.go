@@ -77,8 +77,8 @@ func (p *Pool) unnamed() bool {
 // noName is what an Engine calls a model that it does not know.
 const noName = "default"
 
-// slots names the pool's engine slots.
-func (p *Pool) slots() []string {
+// Slots names the pool's engine slots.
+func (p *Pool) Slots() []string {
 	var names []string
 	for _, e := range p.Engines {
 		names = append(names, e.Name())

@@ -130,28 +130,20 @@ func (c *Config) validateOrigins() error {
 	return errors.Join(faults...)
 }
 
-// validateRedis refuses a Redis that anybody on the network could change. The
-// password is the first address's, see queue.ParseRedis.
+// validateRedis refuses a Redis that anybody on the network could change.
 func (c *Config) validateRedis() error {
 	if len(c.Redis) == 0 {
 		return nil
 	}
-	if _, err := queue.ParseRedis(c.Redis...); err != nil {
+	options, err := queue.ParseRedis(c.Redis...)
+	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	for i, address := range strings.Split(strings.Join(c.Redis, ","), ",") {
-		u, err := url.Parse(strings.TrimSpace(address))
-		if err != nil { // ParseRedis has taken it
-			return fmt.Errorf("redis: address %d cannot be read", i+1)
-		}
-		if password, _ := u.User.Password(); i == 0 && password != "" || c.RedisInsecure {
-			return nil
-		}
-		if host := u.Hostname(); host != "" && !loopback(host) {
-			return fmt.Errorf("redis: %s is not on this machine, and the (first) address has no password, so anybody there could take the slot: put the password into the URL, as in redis://:PASSWORD@%s, or say redis_insecure: true", host, u.Host)
-		}
+	open := queue.Exposed(options)
+	if len(open) == 0 || c.RedisInsecure {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("redis: %s is not on this machine, and the (first) address has no password, so anybody there could take the slot: put the password into the URL, as in redis://:PASSWORD@%s, or say redis_insecure: true", open[0], open[0])
 }
 
 func (c *Config) validateModels() error {

@@ -57,8 +57,8 @@ type Report struct {
 	Budget string
 }
 
-// notRun is the report of a request that no engine has worked on.
-func notRun() Report { return Report{Report: usage.Report{Tokens: usage.NotRun()}} }
+// NotRun is the report of a request that no engine has worked on.
+func NotRun() Report { return Report{Report: usage.Report{Tokens: usage.NotRun()}} }
 
 // A Phase is what the engine does for a request.
 type Phase string

@@ -127,14 +127,14 @@ func (t *target) read(info engine.Info) *reasoning.Format {
 func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client) (Report, error) {
 	t, err := p.target(call.Slot)
 	if err != nil {
-		return notRun(), err
+		return NotRun(), err
 	}
 	o, err := p.prepare(ctx, t, call, client)
 	if err != nil {
 		if !errors.Is(err, ErrUnreachable) {
 			call.Idle() // nothing of the request has reached the engine
 		}
-		return notRun(), err
+		return NotRun(), err
 	}
 	u := p.newPump(o, client)
 	defer p.enter(call.ID, u.live)()

@@ -97,7 +97,7 @@ func (p *pump) soFar() Report {
 	if p.order.plan.cut {
 		return p.report("")
 	}
-	return notRun()
+	return NotRun()
 }
 
 // unsent explains a request that got no response.

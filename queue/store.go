@@ -197,7 +197,8 @@ func Exposed(o *redis.UniversalOptions) []string {
 	for _, address := range o.Addrs {
 		host, _, err := net.SplitHostPort(address)
 		ip := net.ParseIP(host)
-		if err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		local := strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") || ip != nil && ip.IsLoopback()
+		if err != nil || !local {
 			open = append(open, address)
 		}
 	}

@@ -65,21 +65,18 @@ func (p *program) counter(path string) (usage.Counter, error) {
 // lines makes one line for each model, with the slots of its engines.
 func (p *program) lines(ctx context.Context, runner *proxy.Proxy) error {
 	byModel := map[string]*api.Pool{}
+	var models []string // of the pools
 	for i, e := range p.engines {
 		name := p.cfg.Engines[i].Model
 		if byModel[name] == nil {
 			byModel[name] = &api.Pool{}
-			p.pools = append(p.pools, byModel[name])
+			p.pools, models = append(p.pools, byModel[name]), append(models, name)
 		}
 		byModel[name].Engines = append(byModel[name].Engines, e)
 	}
-	for _, pool := range p.pools {
-		var slots []string
-		for _, e := range pool.Engines {
-			slots = append(slots, e.Name())
-		}
-		cfg := p.cfg.QueueConfig(slots)
-		cfg.Name = lineName(p.modelOf(slots[0]))
+	for i, pool := range p.pools {
+		cfg := p.cfg.QueueConfig(pool.Slots())
+		cfg.Name = lineName(models[i])
 		store, err := p.store(ctx, cfg)
 		if err != nil {
 			return err
@@ -95,16 +92,6 @@ func (p *program) lines(ctx context.Context, runner *proxy.Proxy) error {
 		})
 	}
 	return nil
-}
-
-// modelOf is the configured model of the engine with that name.
-func (p *program) modelOf(name string) string {
-	for _, e := range p.cfg.Engines {
-		if e.Name == name {
-			return e.Model
-		}
-	}
-	return ""
 }
 
 // settler tells the queue of engines in the queue's words.

@@ -45,20 +45,35 @@ type reader struct {
 // *openai.Problem that names the field.
 func Read(body []byte, efforts Efforts) (Ask, error) {
 	r := &reader{efforts: efforts, tokens: NoLimit, word: NoLimit}
-	root := gjson.ParseBytes(body)
-	r.effort("reasoning_effort", root.Get("reasoning_effort"))
+	root := members(body)
+	r.effort("reasoning_effort", root["reasoning_effort"])
 	for _, field := range []string{"thinking_budget", "thinking_budget_tokens", "thinking_token_budget", "reasoning_budget_tokens"} {
-		r.number(field, root.Get(field))
+		r.number(field, root[field])
 	}
-	r.flag("enable_thinking", root.Get("enable_thinking"))
-	r.flag("chat_template_kwargs.enable_thinking", root.Get("chat_template_kwargs.enable_thinking"))
-	r.flag("chat_template_kwargs.thinking", root.Get("chat_template_kwargs.thinking"))
-	r.openRouter(root.Get("reasoning"))
-	r.anthropic(root.Get("thinking"))
+	r.flag("enable_thinking", root["enable_thinking"])
+	if kwargs := root["chat_template_kwargs"]; kwargs.IsObject() {
+		r.flag("chat_template_kwargs.enable_thinking", kwargs.Get("enable_thinking"))
+		r.flag("chat_template_kwargs.thinking", kwargs.Get("thinking"))
+	}
+	r.openRouter(root["reasoning"])
+	r.anthropic(root["thinking"])
 	if r.err != nil {
 		return Ask{}, r.err
 	}
 	return r.ask(), nil
+}
+
+// members are the body's own, found in one pass: most of a body is messages. Of
+// a repeated key the first value counts.
+func members(body []byte) map[string]gjson.Result {
+	out := map[string]gjson.Result{}
+	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
+		if _, again := out[key.Str]; !again {
+			out[key.Str] = value
+		}
+		return true
+	})
+	return out
 }
 
 func (r *reader) ask() Ask {
