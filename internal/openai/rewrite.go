@@ -27,11 +27,12 @@ func Rewrite(body []byte, set []Member, drop func(key string) bool) []byte {
 		if owned[key.Str] || drop != nil && drop(key.Str) {
 			return true
 		}
-		if i, ok := at[key.Str]; ok {
+		name := string([]rune(key.Str)) // bytes that are not UTF-8 are all the same to a decoder
+		if i, ok := at[name]; ok {
 			kept[i].Raw = value.Raw
 			return true
 		}
-		at[key.Str] = len(kept)
+		at[name] = len(kept)
 		kept = append(kept, Member{key.Raw, value.Raw})
 		return true
 	})

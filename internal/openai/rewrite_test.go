@@ -43,7 +43,7 @@ func TestRewrite(t *testing.T) {
 // FuzzRewrite holds the result to what encoding/json makes of the body and of
 // the same change.
 func FuzzRewrite(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":1,"model":2,"x":null}`, `{"a":1,"a":{"b":null}}`, `{"\u006dodel":[],"q\"":"\ud83d\ude00"}`, `{"":0,"rid":{}}`} {
+	for _, seed := range []string{`{}`, `{"a":1,"model":2,"x":null}`, `{"a":1,"a":{"b":null}}`, `{"\u006dodel":[],"q\"":"\ud83d\ude00"}`, `{"":0,"rid":{}}`, "{\"\x82\":0,\"\x80\":null}"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
