@@ -136,6 +136,12 @@ func variable(key string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
+// foreign reports whether a variable is read elsewhere: by commands that ask a
+// running proxy, and for the name of the file.
+func foreign(name string) bool {
+	return name == envPrefix+"CONFIG" || name == envPrefix+"URL" || name == envPrefix+"API_KEY"
+}
+
 // service are the variables that Kubernetes sets for a service named oneslot.
 var service = regexp.MustCompile(`^ONESLOT_(SERVICE_(HOST|PORT)|PORT$|PORT_\d+_(TCP|UDP|SCTP))`)
 
@@ -149,7 +155,7 @@ func (l *loaded) environment(environ []string) map[string]setting {
 	out := map[string]setting{}
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, envPrefix) || name == envPrefix+"CONFIG" || service.MatchString(name) {
+		if !strings.HasPrefix(name, envPrefix) || foreign(name) || service.MatchString(name) {
 			continue
 		}
 		key, ok := known[name]

@@ -218,7 +218,7 @@ func TestShortcutsKeepTheRest(t *testing.T) {
 func TestServiceVariables(t *testing.T) {
 	mustLoad(t, engineLine, []string{
 		"ONESLOT_SERVICE_HOST=10.0.0.1", "ONESLOT_SERVICE_PORT=8080", "ONESLOT_SERVICE_PORT_HTTP=8080", "ONESLOT_PORT=tcp://10.0.0.1:8080",
-		"ONESLOT_PORT_8080_TCP=tcp://10.0.0.1:8080", "ONESLOT_PORT_8080_TCP_PROTO=tcp", "ONESLOT_PORT_8080_TCP_ADDR=10.0.0.1", "ONESLOT_CONFIG=x", "ONESLOTH=1",
+		"ONESLOT_PORT_8080_TCP=tcp://10.0.0.1:8080", "ONESLOT_PORT_8080_TCP_PROTO=tcp", "ONESLOT_PORT_8080_TCP_ADDR=10.0.0.1", "ONESLOT_CONFIG=x", "ONESLOT_URL=http://there", "ONESLOT_API_KEY=x", "ONESLOTH=1",
 	}, nil)
 	for _, name := range []string{"ONESLOT_SERVICE", "ONESLOT_PORTS", "ONESLOT_LISTN", "ONESLOT_", "ONESLOT_ENGINES"} {
 		lines := faultsIn(t, engineLine, []string{name + "=1"}, nil)

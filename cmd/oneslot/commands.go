@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"oneslot/configs"
+	"oneslot/internal/remote"
 	"oneslot/internal/tokenizer"
 
 	"github.com/spf13/cobra"
@@ -138,46 +138,34 @@ func configCommand(w *world) *cobra.Command {
 
 // healthCommand is for container engines, which have no HTTP client of their own.
 func healthCommand(w *world) *cobra.Command {
+	var f remoteFlags
 	c := &cobra.Command{
 		Use: "healthcheck", Short: "Ask a running proxy whether it lives", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			base, _ := c.Flags().GetString("url")
-			if base == "" {
-				base = "http://" + reachable(listenOf(w.environ))
+			proxy, err := f.client(w)
+			if err != nil {
+				return err
 			}
-			return health(c.Context(), strings.TrimSuffix(base, "/")+"/healthz")
+			defer proxy.Close()
+			ctx, cancel := context.WithTimeoutCause(c.Context(), 3*time.Second, errSilent)
+			defer cancel()
+			if err := proxy.JSON(ctx, remote.Call{Path: "/healthz"}, new(any)); ctx.Err() == nil {
+				return err
+			}
+			return context.Cause(ctx)
 		},
 	}
-	c.Flags().String("url", "", "base URL of the proxy (default: ONESLOT_LISTEN, else 127.0.0.1:8080)")
+	f.add(c.Flags())
 	return c
 }
 
-func listenOf(environ []string) string {
-	address := configs.Default().Listen
-	for _, pair := range environ {
-		if v, ok := strings.CutPrefix(pair, "ONESLOT_LISTEN="); ok {
-			address = v
-		}
-	}
-	return address
-}
+var errSilent = errors.New("no proxy answers within 3 s")
 
-func health(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return fmt.Errorf("%w: --url: %w", errUsage, err)
+func listenOf(w *world) string {
+	if address := w.env("ONESLOT_LISTEN"); address != "" {
+		return address
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("no proxy answers at %s: %w", url, errors.Unwrap(err))
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %d", url, resp.StatusCode)
-	}
-	return nil
+	return configs.Default().Listen
 }
 
 func versionCommand() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "internal/tokenizer", "internal/simengine/..."},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
 	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
 	"api":                 {"api/metrics", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "usage", "ledger", "internal/openai"},
 	"api/metrics":         {"queue", "queue/line", "ledger"},
@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"ledger":              {"usage"},
 	"internal/openai":     {},
 	"internal/tokenizer":  {},
+	"internal/remote":     {},
 	"internal/simengine":  {"internal/simengine/..."},
 	"internal/arch":       {},
 	"bench/fairness":      {"queue/line"},
