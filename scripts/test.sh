@@ -3,7 +3,10 @@
 # also after one has failed; the last line is "N passed, N failed", where a gate
 # that is not met counts as one failed test.
 #
-# --quick: the gates and the Go tests without the race detector, fuzzing and engines.
+# The fuzz tests run their seeds here and what they once found, and nothing that is
+# drawn at random: one commit has one verdict. `make fuzz` looks for more.
+#
+# --quick: the gates and the Go tests without the race detector and engines.
 . "$(dirname "$0")/env.sh"
 
 quick=""
@@ -48,8 +51,6 @@ vet() {
 	(cd acceptance && go vet ./...)
 }
 
-fuzz() { FUZZTIME=${FUZZTIME:-4s} scripts/fuzz.sh; }
-
 if [ -n "$quick" ]; then
 	scripts/deps.sh go tokenizers lint redis
 else
@@ -69,7 +70,6 @@ else
 	gate "build" scripts/build.sh
 	# Here every mutant of the line's scripts has to die, and more schedules are run.
 	tests "tests under the race detector" env LINE_MUTANTS=all LINE_SCHEDULES=300 scripts/gotest.sh -race ./...
-	tests "fuzz tests" fuzz
 	tests "real clients and a real engine" scripts/real.sh
 fi
 
