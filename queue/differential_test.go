@@ -245,6 +245,9 @@ func (s *schedule) step() line.Step {
 	case 0, 1, 2, 3, 4, 5, 6:
 		j := line.Join{ID: id(s.made), Key: s.key(), Class: Class(s.IntN(3))}
 		s.made++
+		if s.made%8 == 0 {
+			j.Limit = 1 + s.made%5
+		}
 		if s.IntN(12) == 0 {
 			j.ID = s.id()
 		}

@@ -24,6 +24,8 @@ type Job struct {
 	ID    string // 32 hex digits, never used twice
 	Key   string // whose it is; "" is nobody's and has no limit of its own
 	Class Class
+	// Limit is how many of its key may wait. Zero means Config.MaxWaitingPerKey.
+	Limit int
 }
 
 // Queue is one process' end of the line. It is safe for concurrent use.

@@ -43,6 +43,12 @@ func TestDoOutcomes(t *testing.T) {
 			synctest.Wait()
 			return b.do(Job{ID: id(3), Key: "team"})
 		}, causes: []error{ErrKeyLimit, ErrRejected}, after: "busy"},
+		{name: "a key's own limit", play: func(b *bundle) *call {
+			b.busy(1)
+			b.do(Job{ID: id(2), Key: "team", Limit: 1})
+			synctest.Wait()
+			return b.do(Job{ID: id(3), Key: "team", Limit: 1})
+		}, causes: []error{ErrKeyLimit, ErrRejected}, after: "busy"},
 		{name: "no key, no limit of a key", cfg: Config{MaxWaitingPerKey: 1}, play: func(b *bundle) *call {
 			b.busy(1)
 			b.job(2)

@@ -90,7 +90,7 @@ const manyRanks = 16
 func encode(s line.Step) (script string, args []any) {
 	switch s := s.(type) {
 	case line.Join:
-		return "line_join", []any{s.ID, uint8(s.Class), s.Key}
+		return "line_join", []any{s.ID, uint8(s.Class), s.Key, s.Limit}
 	case line.Rejoin:
 		for _, t := range s.Tickets {
 			args = append(args, t.ID, uint8(t.Class), t.Arrival, t.Key)

@@ -54,7 +54,7 @@ func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 
 // join asks the store for a place. On an error the job is out again.
 func (q *Queue) join(s *seat) error {
-	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, Class: s.job.Class})
+	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, Class: s.job.Class, Limit: s.job.Limit})
 	if err == nil && reply.Verdict != line.Done {
 		q.forget(s)
 		return refused(reply.Verdict, q.retryAfter())

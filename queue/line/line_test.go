@@ -136,6 +136,17 @@ func TestIllSlotHoldsNobodyUp(t *testing.T) {
 	p.want("a!aborting a:z |")
 }
 
+// TestOwnLimit: a key's own limit holds in place of the common one, above and below it.
+func TestOwnLimit(t *testing.T) {
+	p := start(t, "one")
+	p.verdict(line.Join{ID: "1", Key: "k", Limit: 1}, line.Done)
+	p.verdict(line.Join{ID: "2", Key: "k", Limit: 1}, line.KeyLimit)
+	p.verdict(line.Join{ID: "2", Key: "k", Limit: 3}, line.Done)
+	p.verdict(line.Join{ID: "3", Key: "k", Limit: 2}, line.KeyLimit)
+	p.verdict(line.Join{ID: "3", Key: "k", Limit: 3}, line.Done)
+	p.verdict(line.Join{ID: "4", Key: "k", Limit: 9}, line.Full)
+}
+
 func TestLimits(t *testing.T) {
 	p := start(t, "one")
 	p.verdict(line.Join{ID: "1", Key: "k"}, line.Done)

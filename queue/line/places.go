@@ -1,5 +1,7 @@
 package line
 
+import "cmp"
+
 // This part of the policy is about places: who gets one, and who gives it up.
 
 // entry is a ticket and its nodes, in Line.order and in its account's line.
@@ -12,7 +14,7 @@ func (l *Line) join(j Join) {
 	if l.present(j.ID) {
 		return
 	}
-	if l.out.Verdict = l.admit(j.Key); l.out.Verdict != Done {
+	if l.out.Verdict = l.admit(j); l.out.Verdict != Done {
 		return
 	}
 	l.arrival = max(l.arrival+1, l.now)
@@ -42,15 +44,15 @@ func (l *Line) present(id string) bool {
 	return true
 }
 
-// admit says whether there is room for one more job of key.
-func (l *Line) admit(key string) Verdict {
+// admit says whether there is room for one more job of the key.
+func (l *Line) admit(j Join) Verdict {
 	if sick := l.sick(); sick != Done {
 		return sick
 	}
 	if len(l.waiting) >= l.rules.MaxWaiting {
 		return Full
 	}
-	if l.byKey[key] >= l.rules.MaxWaitingPerKey {
+	if l.byKey[j.Key] >= cmp.Or(j.Limit, l.rules.MaxWaitingPerKey) {
 		return KeyLimit
 	}
 	return Done

@@ -22,6 +22,7 @@ type (
 	Join struct {
 		ID, Key string
 		Class   Class
+		Limit   int // of the key, in place of Rules.MaxWaitingPerKey; 0: that
 	}
 	// Rejoin puts tickets back that the store has lost, in their old order and
 	// whatever the limits. Those still there are left alone.

@@ -3,8 +3,10 @@
 -- ARGV[12] id
 -- ARGV[13] class
 -- ARGV[14] key, may be empty
+-- ARGV[15] how many of the key may wait; 0: as many as of any other
 -- returns  DONE with arrival and position, DUPLICATE, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
 local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
+local limit = ARGV[own + 3] == '0' and ARGV[5] or ARGV[own + 3]
 
 -- present answers a join whose job is there already.
 local function present()
@@ -41,7 +43,7 @@ local function admit()
   end
   if illness ~= DONE then return illness end
   if books.waiting >= tonumber(ARGV[4]) then return FULL end
-  if key ~= '' and waiting_of(key) >= tonumber(ARGV[5]) then return KEY_LIMIT end
+  if key ~= '' and waiting_of(key) >= tonumber(limit) then return KEY_LIMIT end
   return DONE
 end
 
