@@ -23,6 +23,9 @@ type Key struct {
 	SHA256 string
 	// Class is used when a request names none; MaxClass caps what it may name.
 	Class, MaxClass queue.Class
+	// MaxWaiting is how many of its requests may wait. Zero means the line's own
+	// limit of a key.
+	MaxWaiting int
 	// Admin may see and cancel everybody's requests.
 	Admin bool
 
@@ -46,6 +49,7 @@ func (k *Key) Validate() error {
 type caller struct {
 	name            string
 	class, maxClass queue.Class
+	maxWaiting      int
 	admin           bool
 }
 
@@ -70,7 +74,7 @@ func (s *Server) auth(next echo.HandlerFunc) echo.HandlerFunc {
 				Message: "No valid API key was sent. Send one as 'Authorization: Bearer KEY'; the operator of this proxy gives them out.",
 			}
 		}
-		c.Set(callerKey, caller{name: k.Name, class: k.Class, maxClass: k.MaxClass, admin: k.Admin})
+		c.Set(callerKey, caller{name: k.Name, class: k.Class, maxClass: k.MaxClass, maxWaiting: k.MaxWaiting, admin: k.Admin})
 		return next(c)
 	}
 }

@@ -294,6 +294,37 @@ func TestPriority(t *testing.T) {
 	})
 }
 
+// TestKeysOwnLimit: a key may have fewer or more requests in line than others.
+func TestKeysOwnLimit(t *testing.T) {
+	cfg := Config{Keys: []Key{key("few", secretA, func(k *Key) { k.MaxWaiting = 1 }), key("many", secretB, func(k *Key) { k.MaxWaiting = 3 })}}
+	inBubble(t, setup{cfg: cfg, queue: queue.Config{MaxWaitingPerKey: 2}}, func(t *testing.T, e *edge) {
+		ctx, leave := context.WithCancel(t.Context())
+		var waiting []<-chan got
+		send := func(secret string) {
+			waiting = append(waiting, e.behind(ctx, ask("", bearer(secret))))
+			synctest.Wait()
+		}
+		send(secretA)
+		e.until(running)
+		for _, secret := range []string{secretA, secretB, secretB, secretB} {
+			send(secret)
+		}
+		for _, secret := range []string{secretA, secretB} {
+			g := e.do(ask("", bearer(secret)))
+			if g.status != 429 || g.header.Get("X-Oneslot-Reason") != "key_limit" {
+				t.Errorf("got %d %s", g.status, g.body)
+			}
+		}
+		if n := e.do(call{path: "/v1/queue", header: bearer(secretA)}).json(t)["waiting"]; n != 4.0 {
+			t.Errorf("%v wait, want 4", n)
+		}
+		leave()
+		for _, one := range waiting {
+			<-one
+		}
+	})
+}
+
 // TestKeyFaults are found when the edge is made, all at once.
 func TestKeyFaults(t *testing.T) {
 	_, err := New(Deps{}, Config{Keys: []Key{key("", secretA, nil), {Name: "short", SHA256: "abc"}, {Name: "text", SHA256: strings.Repeat("x", 64)}}})

@@ -24,6 +24,7 @@ type exchange struct {
 	call   *proxy.Call
 	pool   *Pool
 	class  queue.Class
+	limit  int // of the key in line; 0 is the line's own
 	beat   downstream.Beat
 	client *downstream.Client // nil until the line is joined
 	row    ledger.Row
@@ -100,7 +101,7 @@ var errPanic = errors.New("api: panic")
 // run waits for the slot and has the answer written.
 func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err error) {
 	report = proxy.NotRun()
-	job := queue.Job{ID: x.row.ID, Key: x.row.Key, Class: x.class}
+	job := queue.Job{ID: x.row.ID, Key: x.row.Key, Class: x.class, Limit: x.limit}
 	err = x.pool.Queue.Do(ctx, job, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
 		x.row.Outcome, x.row.Engine, x.row.QueueWait = ledger.Running, hold.Slot, hold.Waited

@@ -46,7 +46,7 @@ func (s *Server) decode(c echo.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.pool, x.class = pool, class
+	x.pool, x.class, x.limit = pool, class, who.maxWaiting
 	x.row.Class = class.String()
 	x.call = &proxy.Call{
 		ID: x.row.ID, Key: x.row.Key, ResponseID: "chatcmpl-" + x.row.ID, Request: req, Created: x.row.Created, Field: field,

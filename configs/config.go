@@ -72,7 +72,10 @@ type Key struct {
 	SHA256   string `koanf:"sha256" secret:"yes"`
 	Class    string `koanf:"class" oneof:"interactive default batch"`
 	MaxClass string `koanf:"max_class" oneof:"interactive default batch"`
-	Admin    bool   `koanf:"admin"`
+	// MaxWaiting is how many of its requests may wait. Zero means
+	// queue.max_waiting_per_key.
+	MaxWaiting int  `koanf:"max_waiting" least:"0"`
+	Admin      bool `koanf:"admin"`
 }
 
 // Queue is how the line is kept and how its clients are kept alive.

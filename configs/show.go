@@ -3,14 +3,18 @@ package configs
 import (
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"oneslot/reasoning"
+
+	"github.com/knadh/koanf/parsers/yaml"
 )
 
 // Show returns the effective settings, one a line with its key, its value and
@@ -117,4 +121,30 @@ func shown(secret string, v reflect.Value) string {
 	default:
 		return fmt.Sprint(one)
 	}
+}
+
+// Row returns the key as an item of the list keys, on one line. The error says
+// what of it the settings would refuse.
+func (k Key) Row() (string, error) {
+	quoted := func(text string) string { return strconv.Quote(text) }
+	members := []string{"name: " + quoted(k.Name), "sha256: " + quoted(k.SHA256)}
+	add := func(there bool, name, value string) {
+		if there {
+			members = append(members, name+": "+value)
+		}
+	}
+	add(k.Class != "", "class", quoted(k.Class))
+	add(k.MaxClass != "", "max_class", quoted(k.MaxClass))
+	add(k.MaxWaiting != 0, "max_waiting", strconv.Itoa(k.MaxWaiting))
+	add(k.Admin, "admin", "true")
+	row := "- {" + strings.Join(members, ", ") + "}"
+	raw, err := yaml.Parser().Unmarshal([]byte("keys:\n" + row + "\n"))
+	if err != nil {
+		return "", fmt.Errorf("the key's row cannot be read back: %w", err)
+	}
+	var c Config
+	var r reader
+	r.read(place{}, raw, reflect.ValueOf(&c).Elem())
+	_, faults := c.APIKeys()
+	return row, errors.Join(append(r.faults, r.news(faults))...)
 }

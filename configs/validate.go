@@ -166,7 +166,7 @@ func (c *Config) APIKeys() ([]api.Key, error) {
 	secrets := map[string]int{}
 	for i, k := range c.Keys {
 		at := fmt.Sprintf("keys[%d]", i)
-		key := api.Key{Name: k.Name, SHA256: k.SHA256, Admin: k.Admin, MaxClass: queue.Interactive}
+		key := api.Key{Name: k.Name, SHA256: k.SHA256, Admin: k.Admin, MaxWaiting: k.MaxWaiting, MaxClass: queue.Interactive}
 		// The reader has let none but the known words through.
 		key.Class, _ = queue.ParseClass(k.Class)
 		if k.MaxClass != "" {
