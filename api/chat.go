@@ -14,6 +14,7 @@ import (
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
+	"oneslot/proxy/surface"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -43,11 +44,16 @@ func (x *exchange) waited() time.Duration {
 	return time.Since(x.began)
 }
 
-// chat is the whole life of a request: decode, wait, stream, account.
-func (s *Server) chat(c echo.Context) error {
+// answer returns the whole life of a request of one API: decode, wait, stream,
+// account.
+func (s *Server) answer(a surface.API) echo.HandlerFunc {
+	return func(c echo.Context) error { return s.serve(c, a) }
+}
+
+func (s *Server) serve(c echo.Context, a surface.API) error {
 	x := &exchange{began: time.Now(), row: s.newRow(c)}
 	defer s.leave(c, x)
-	if err := s.decode(c, x); err != nil {
+	if err := s.decode(c, x, a); err != nil {
 		s.close(c, x, proxy.NotRun(), err)
 		return err
 	}
@@ -122,7 +128,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 // connect makes the client's side, which keeps it alive and informed in line.
 func (s *Server) connect(c echo.Context, x *exchange) error {
 	cfg := s.cfg.Client
-	cfg.Stream, cfg.Beat = x.call.Request.Stream, x.beat
+	cfg.Stream, cfg.Beat, cfg.Voice = x.call.Request.Stream, x.beat, x.call.Talk
 	client, err := downstream.New(c.Response(), c.Request(), cfg)
 	if err != nil {
 		return err
@@ -136,8 +142,7 @@ func (s *Server) connect(c echo.Context, x *exchange) error {
 	if x.call.Budget.Tokens != budget.NoLimit && s.Proxy.Unsupported(x.call, x.pool.Slots()) {
 		client.AddHeader("X-Oneslot-Budget", "unsupported")
 	}
-	client.SetSilent(x.call.Silent())
-	client.SetStatus(func() string {
+	client.SetWaiting(func() string {
 		if p, ok := x.pool.Queue.Place(x.row.ID); ok {
 			return placeText(p)
 		}

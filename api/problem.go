@@ -13,6 +13,7 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
+	"oneslot/proxy/surface"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -171,7 +172,23 @@ func (s *Server) refuse(c echo.Context, err error) {
 		c.Response().Header().Set(k, v)
 	}
 	s.bound(c)
-	_ = c.Blob(p.Status, "application/json", p.JSON())
+	text := p.JSON()
+	if a, ok := c.Get(surfaceKey).(surface.API); ok {
+		text = a.Problem(p)
+	}
+	_ = c.Blob(p.Status, "application/json", text)
+}
+
+const surfaceKey = "surface"
+
+// speaks has the errors of a route in the shape of its API.
+func speaks(a surface.API) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			c.Set(surfaceKey, a)
+			return next(c)
+		}
+	}
 }
 
 // routingProblem words what the router found: no such route or method.

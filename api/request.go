@@ -11,17 +11,18 @@ import (
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
+	"oneslot/proxy/surface"
 
 	"github.com/labstack/echo/v4"
 )
 
 // decode reads and checks everything that can be refused without an engine.
-func (s *Server) decode(c echo.Context, x *exchange) error {
+func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 	body, err := s.body(c)
 	if err != nil {
 		return err
 	}
-	req, err := openai.DecodeChat(body)
+	req, talk, err := a.Decode(surface.In{ID: x.row.ID, Key: x.row.Key, Created: x.row.Created, Body: body})
 	if err != nil {
 		return err
 	}
@@ -42,14 +43,14 @@ func (s *Server) decode(c echo.Context, x *exchange) error {
 	if req.HideReasoning {
 		field = openai.FieldHidden
 	}
-	ask, err := budget.Read(body, s.cfg.Efforts)
+	ask, err := budget.Read(req.Body, s.cfg.Efforts)
 	if err != nil {
 		return err
 	}
 	x.pool, x.class, x.limit = pool, class, who.maxWaiting
 	x.row.Class = class.String()
 	x.call = &proxy.Call{
-		ID: x.row.ID, Key: x.row.Key, ResponseID: "chatcmpl-" + x.row.ID, Request: req, Created: x.row.Created, Field: field,
+		ID: x.row.ID, Key: x.row.Key, Request: req, Talk: talk, Field: field,
 		Budget: ask.Guard(req.MaxTokens, s.cfg.AnswerReserve), Sources: req.IncludeSources || s.cfg.Sources,
 	}
 	return nil

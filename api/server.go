@@ -16,6 +16,8 @@ import (
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
+	"oneslot/proxy/surface"
+	"oneslot/proxy/surface/chat"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -171,9 +173,12 @@ func (s *Server) routes() {
 	}
 	open("/healthz", s.health)
 	open("/readyz", s.ready)
-	for _, path := range []string{"/v1/chat/completions", "/chat/completions"} {
-		s.echo.POST(path, s.chat, s.auth)
+	queued := func(a surface.API, path string) {
+		for _, base := range []string{"/v1", ""} {
+			s.echo.POST(base+path, s.answer(a), speaks(a), s.auth)
+		}
 	}
+	queued(chat.API{}, "/chat/completions")
 	keyed(get, s.models, "/v1/models", "/models")
 	keyed(get, s.model, "/v1/models/*", "/models/*")
 	keyed(get, s.line, "/v1/queue")

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"oneslot/internal/openai"
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
+	"oneslot/proxy/surface"
+	"oneslot/proxy/surface/chat"
 	"oneslot/reasoning"
 )
 
@@ -85,18 +86,18 @@ func serveBench(b *testing.B, response string, piece int, stream bool) {
 	}
 	defer e.Close()
 	p := proxy.New([]proxy.Target{{Engine: e, Format: xml(reasoning.StartThinking), Counter: bytesOf{}}}, proxy.Config{})
-	req, err := openai.DecodeChat([]byte(ask(stream, "")))
+	req, talk, err := chat.API{}.Decode(surface.In{ID: id, Created: time.Unix(1764500000, 0), Body: []byte(ask(stream, ""))})
 	if err != nil {
 		b.Fatal(err)
 	}
-	call := &proxy.Call{ID: id, ResponseID: "chatcmpl-" + id, Request: req, Created: time.Unix(1764500000, 0), Budget: budget.Ask{Tokens: budget.NoLimit}, Slot: "spark", Idle: func() {}}
+	call := &proxy.Call{ID: id, Request: req, Talk: talk, Budget: budget.Ask{Tokens: budget.NoLimit}, Slot: "spark", Idle: func() {}}
 	request := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", io.NopCloser(strings.NewReader("")))
 	b.SetBytes(int64(len(response)))
 	b.ReportAllocs()
 	var w *sink
 	for b.Loop() {
 		w = &sink{header: http.Header{}}
-		client, err := downstream.New(w, request, downstream.Config{Stream: stream, Problem: problem, CommitAfter: time.Hour})
+		client, err := downstream.New(w, request, downstream.Config{Stream: stream, Problem: problem, Voice: talk, CommitAfter: time.Hour})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -7,20 +7,21 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/budget"
+	"oneslot/proxy/surface"
 	"oneslot/reasoning"
 	"oneslot/usage"
 )
 
 // A Call is one request to be served on a slot.
 type Call struct {
-	// ID is the request's, 32 hex digits; ResponseID is what the client sees.
-	ID, ResponseID string
+	// ID is the request's, 32 hex digits.
+	ID string
 	// Key names whose request it is.
 	Key string
 	// Request is what the client asked for.
 	Request *openai.Request
-	// Created is when it arrived.
-	Created time.Time
+	// Talk is how the client is answered.
+	Talk surface.Talk
 	// Field is where thinking goes.
 	Field openai.ReasoningField
 	// Budget is how long the model may think.
@@ -32,17 +33,6 @@ type Call struct {
 	Slot string
 	Idle func()
 }
-
-// emitter writes the call's chunks.
-func (c *Call) emitter() *openai.Emitter {
-	e := openai.NewEmitter(c.ResponseID, c.Request.Model, c.Created.Unix(), c.Request.IncludeUsage)
-	e.SetField(c.Field)
-	return e
-}
-
-// Silent returns a chunk of the call's stream that says nothing, for clients that
-// are to be kept alive by chunks.
-func (c *Call) Silent() []byte { return c.emitter().Delta(nil, openai.Delta{}) }
 
 // A Report is what a request used, and when.
 type Report struct {

@@ -20,6 +20,8 @@ import (
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
+	"oneslot/proxy/surface"
+	"oneslot/proxy/surface/chat"
 	"oneslot/reasoning"
 	"oneslot/usage"
 
@@ -204,7 +206,7 @@ func (r *rig) start(body string) *exchange {
 
 func (r *rig) startAs(body string, field openai.ReasoningField) *exchange {
 	r.t.Helper()
-	req, err := openai.DecodeChat([]byte(body))
+	req, talk, err := chat.API{}.Decode(surface.In{ID: id, Created: time.Unix(1764500000, 0), Body: []byte(body)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -213,12 +215,12 @@ func (r *rig) startAs(body string, field openai.ReasoningField) *exchange {
 	hold, end := context.WithCancelCause(context.WithoutCancel(r.t.Context()))
 	x.leave, x.end = leave, end
 	httpRequest := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", nil)
-	client, err := downstream.New(x.w, httpRequest, downstream.Config{Stream: req.Stream, Problem: problem, CommitAfter: 500 * time.Millisecond, Heartbeat: 10 * time.Second})
+	client, err := downstream.New(x.w, httpRequest, downstream.Config{Stream: req.Stream, Problem: problem, Voice: talk, CommitAfter: 500 * time.Millisecond, Heartbeat: 10 * time.Second})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	call := &proxy.Call{
-		ID: id, Key: "team-a", ResponseID: "chatcmpl-" + id, Request: req, Created: time.Unix(1764500000, 0), Field: field,
+		ID: id, Key: "team-a", Request: req, Talk: talk, Field: field,
 		Sources: req.IncludeSources, Budget: budget.Ask{Tokens: r.budget, Named: r.budget != budget.NoLimit}, Slot: r.slot, Idle: func() { x.idle.Add(1) },
 	}
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/split"
+	"oneslot/proxy/surface"
 	"oneslot/reasoning"
 	"oneslot/usage"
 )
@@ -22,7 +23,7 @@ type pump struct {
 	run    *run
 	split  *split.Splitter
 	meter  *usage.Meter
-	sink   sink
+	sink   surface.Sink
 	live   *live
 	body   io.ReadCloser // of the engine's response; nil when it is closed
 	cfg    *Config
@@ -42,12 +43,10 @@ func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 		order: o, call: o.call, client: client, began: time.Now(), live: newLive(o.call.Key), cfg: &p.cfg,
 		split: o.splitter(), meter: o.meter(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
 	}
-	s := shape{field: o.call.Field, open: first(o.format.Open), close: first(o.format.Close)}
-	if o.call.Request.Stream {
-		u.sink = &streamSink{client: client, emitter: o.call.emitter(), shape: s, call: o.call}
-	} else {
-		u.sink = &wholeSink{client: client, call: o.call, shape: s, aligned: func() bool { return u.split.Aligned() }}
-	}
+	u.sink = o.call.Talk.Sink(surface.Stage{
+		Client: client, Field: o.call.Field, Open: first(o.format.Open), Close: first(o.format.Close), Sources: o.call.Sources,
+		Aligned: func() bool { return u.split.Aligned() },
+	})
 	if o.plan.unsupported() {
 		client.AddHeader("X-Oneslot-Budget", "unsupported")
 	}
@@ -190,7 +189,7 @@ func (p *pump) put(pieces []split.Piece) {
 		if p.lost {
 			continue
 		}
-		if err := p.sink.piece(piece); err != nil {
+		if err := p.sink.Piece(piece); err != nil {
 			p.lose()
 		}
 	}
@@ -200,10 +199,10 @@ func (p *pump) put(pieces []split.Piece) {
 func (p *pump) putRaw(c *openai.Chunk) {
 	members := c.Extra
 	if c.Refusal != "" {
-		members = join(members, `"refusal":`+openai.String(c.Refusal))
+		members = openai.Join(members, `"refusal":`+openai.String(c.Refusal))
 	}
 	if c.FunctionCall != "" {
-		members = join(members, `"function_call":`+openai.DropNulls(c.FunctionCall))
+		members = openai.Join(members, `"function_call":`+openai.DropNulls(c.FunctionCall))
 	}
 	if members == "" && c.ToolCalls == "" || p.split.Stopped() {
 		return
@@ -214,7 +213,7 @@ func (p *pump) putRaw(c *openai.Chunk) {
 	if p.lost {
 		return
 	}
-	if err := p.sink.raw(members, c.ToolCalls); err != nil {
+	if err := p.sink.Raw(members, c.ToolCalls); err != nil {
 		p.lose()
 	}
 }

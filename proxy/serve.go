@@ -10,6 +10,7 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/engine"
+	"oneslot/usage"
 )
 
 // serve sends the request and moves the answer.
@@ -122,20 +123,21 @@ func (p *pump) end() Report {
 		reason = "stop"
 	}
 	var report *Report
-	counted := func() Report {
+	counted := func() usage.Report {
 		if report == nil {
 			p.leaveOff() // counting may take a call to the engine
 			r := p.report(reason)
 			report = &r
 		}
-		return *report
+		return report.Report
 	}
 	if !p.lost {
-		if err := p.sink.finish(reason, counted); err != nil {
+		if err := p.sink.Finish(reason, counted); err != nil {
 			p.lose()
 		}
 	}
-	return counted()
+	counted()
+	return *report
 }
 
 // countBound is how long counting may take at the end of an answer.

@@ -140,6 +140,14 @@ func appendWithoutNulls(b []byte, v gjson.Result) []byte {
 	return append(b, ']')
 }
 
+// Join joins two lists of `"key":value` pairs by a comma; either may be empty.
+func Join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "," + b
+}
+
 // MergeMembers joins lists of `"key":value` pairs as the deltas of one message
 // are joined: of a key that two have, texts and lists are strung together,
 // objects are merged, and of anything else the later one counts; null changes

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"oneslot/internal/openai"
-
-	"github.com/tmaxmax/go-sse"
 )
 
 // A Beat says how a waiting client is kept alive.
@@ -49,6 +46,8 @@ type Config struct {
 	Stream bool
 	// Problem turns an error into what the client is told. It is required.
 	Problem func(error) *openai.Problem
+	// Voice words what is not the answer. Zero means Plain.
+	Voice Voice
 	// CommitAfter is how long the status line of a stream may be held back, so
 	// that an early error still gets its own status. Zero means at once.
 	CommitAfter time.Duration
@@ -81,8 +80,8 @@ type Client struct {
 	last     time.Time // of the latest flush
 	err      error     // the first write error; nothing is written after it
 	status   func() string
+	waiting  bool // status is that of the line
 	header   func(http.Header)
-	silent   []byte // what BeatChunk sends; nil until known
 }
 
 // New returns the Client of one request and starts its clock. The error says
@@ -90,6 +89,9 @@ type Client struct {
 func New(w http.ResponseWriter, r *http.Request, cfg Config) (*Client, error) {
 	if cfg.WriteTimeout == 0 {
 		cfg.WriteTimeout = 30 * time.Second
+	}
+	if cfg.Voice == nil {
+		cfg.Voice = Plain{}
 	}
 	out, err := newOutlet(w, cfg.WriteTimeout)
 	if err != nil {
@@ -133,20 +135,18 @@ func (c *Client) AddHeader(name, value string) {
 	}
 }
 
-// SetStatus sets what a heartbeat says, such as the place in line. A nil or
-// empty status makes a bare keep-alive.
-func (c *Client) SetStatus(status func() string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.status = status
-}
+// SetStatus sets what a heartbeat says of a request that runs. A nil or empty
+// status makes a bare keep-alive.
+func (c *Client) SetStatus(status func() string) { c.setStatus(status, false) }
 
-// SetSilent sets what a heartbeat of kind BeatChunk sends: JSON on one line.
-// Until it is known comments are sent.
-func (c *Client) SetSilent(chunk []byte) {
+// SetWaiting sets what a heartbeat says of a request that waits, such as its
+// place in line.
+func (c *Client) SetWaiting(status func() string) { c.setStatus(status, true) }
+
+func (c *Client) setStatus(status func() string, waiting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.silent = chunk
+	c.status, c.waiting = status, waiting
 }
 
 // Committed reports whether the status line has gone out.
@@ -193,24 +193,13 @@ func (c *Client) tick() {
 // beat adds one sign of life. Whatever is pending stands before it, and is made
 // of whole events.
 func (c *Client) beat() {
-	switch {
-	case !c.cfg.Stream:
+	if !c.cfg.Stream {
 		c.out.buf = append(c.out.buf, '\n')
-	case c.cfg.Beat == BeatChunk && c.silent != nil:
-		c.event(c.silent)
-	default:
-		text := ""
-		if c.status != nil {
-			text = c.status()
-		}
-		if text == "" {
-			text = "keep-alive"
-		}
-		m := sse.Message{}
-		m.AppendComment(oneLine.Replace(text))
-		c.out.put(&m)
+		return
 	}
+	s := Sign{Beat: c.cfg.Beat, Waiting: c.waiting}
+	if c.status != nil {
+		s.Text = c.status()
+	}
+	c.cfg.Voice.Beat(&c.out.Events, s)
 }
-
-// oneLine keeps a comment from ending early.
-var oneLine = strings.NewReplacer("\n", " ", "\r", " ")

@@ -56,7 +56,7 @@ func TestHeartbeats(t *testing.T) {
 		want   string // what 31 s of silence bring
 	}{
 		{"comments", func(*downstream.Config) {}, ": s\n\n: s\n\n: s\n\n: s\n\n"},
-		{"chunks", func(c *downstream.Config) { c.Beat = downstream.BeatChunk }, "data: {}\n\ndata: {}\n\ndata: {}\n\ndata: {}\n\n"},
+		{"chunks", func(c *downstream.Config) { c.Beat, c.Voice = downstream.BeatChunk, &loud{} }, "event: beat\ndata: 1 1\n\nevent: beat\ndata: 2 1\n\nevent: beat\ndata: 3 1\n\nevent: beat\ndata: 4 1\n\n"},
 		{"off", func(c *downstream.Config) { c.Beat = downstream.BeatOff }, ""},
 		{"no interval", func(c *downstream.Config) { c.Heartbeat = 0 }, ""},
 		{"whole", func(c *downstream.Config) { c.Stream = false }, "\n\n\n"},
@@ -66,7 +66,6 @@ func TestHeartbeats(t *testing.T) {
 			cfg := usual(true)
 			x.change(&cfg)
 			inBubble(t, cfg, func(t *testing.T, c *downstream.Client, w *writer) {
-				c.SetSilent([]byte("{}"))
 				c.SetStatus(func() string { return "s" })
 				pass(31 * time.Second)
 				if got := w.got(); got != x.want {
@@ -90,18 +89,6 @@ func TestHeartbeatText(t *testing.T) {
 		pass(10 * time.Second)
 		if got, want := w.got(), ": keep-alive\n\n: one two    data: x\n\n: three\n\n: keep-alive\n\n"; got != want {
 			t.Errorf("got %q, want %q", got, want)
-		}
-	})
-}
-
-// TestChunkHeartbeatBeforeTheChunkIsKnown still keeps the client alive.
-func TestChunkHeartbeatBeforeTheChunkIsKnown(t *testing.T) {
-	cfg := usual(true)
-	cfg.Beat = downstream.BeatChunk
-	inBubble(t, cfg, func(t *testing.T, _ *downstream.Client, w *writer) {
-		pass(time.Second)
-		if got := w.got(); got != ": keep-alive\n\n" {
-			t.Errorf("got %q", got)
 		}
 	})
 }
@@ -382,7 +369,6 @@ func TestTimerAndHandlerAtOnce(t *testing.T) {
 			for range 300 {
 				c.SetStatus(func() string { return "s" })
 				c.OnCommit(nil)
-				c.SetSilent(nil)
 				c.Committed()
 				<-time.After(time.Millisecond)
 			}

@@ -7,11 +7,12 @@
 //   - Headers of a stream go out after Config.CommitAfter at the latest, so that
 //     an error that comes early still has its own status, and no client waits
 //     longer than that for its first byte.
-//   - No silence is longer than Config.Heartbeat: a stream gets SSE comments,
-//     between events and never inside one; a whole answer gets newlines before
-//     its JSON, which every JSON reader skips.
-//   - Each event is one line of data. There is never an id, a retry or a named
-//     event: clients break on them. Nothing is compressed.
+//   - No silence is longer than Config.Heartbeat: a stream gets what its Voice has
+//     for that, between events and never inside one; a whole answer gets newlines
+//     before its JSON, which every JSON reader skips.
+//   - Each event is one line of data. There is never an id or a retry, and a name
+//     only where the client's API has one: clients break on them. Nothing is
+//     compressed.
 //   - An answer ends once: the first of Whole, Done and Fail counts.
 //   - A failed or overdue write is remembered and returned by every later call;
 //     no flush hides it.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"time"
-
-	"github.com/tmaxmax/go-sse"
 )
 
 // errNoFlush is returned for a writer that keeps what it is given to itself.
@@ -20,7 +18,7 @@ type outlet struct {
 	inner               http.ResponseWriter
 	control             *http.ResponseController
 	timeout             time.Duration
-	buf                 buffer
+	Events
 }
 
 func newOutlet(w http.ResponseWriter, timeout time.Duration) (*outlet, error) {
@@ -39,27 +37,6 @@ func newOutlet(w http.ResponseWriter, timeout time.Duration) (*outlet, error) {
 	}
 	return &outlet{ResponseWriter: w, inner: inner, control: http.NewResponseController(inner), timeout: timeout}, nil
 }
-
-// keepBuf is the largest buffer kept between flushes, in bytes: waiting clients
-// are many and say little.
-const keepBuf = 64 << 10
-
-// buffer is what the next flush sends. Writing to it cannot fail.
-type buffer []byte
-
-func (b *buffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
-}
-
-// WriteString lets go-sse write texts without copying them first.
-func (b *buffer) WriteString(s string) (int, error) {
-	*b = append(*b, s...)
-	return len(s), nil
-}
-
-// put adds an event or a comment as go-sse writes it.
-func (o *outlet) put(m *sse.Message) { _, _ = m.WriteTo(&o.buf) }
 
 func (o *outlet) pending() bool { return len(o.buf) > 0 }
 

@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"time"
-	"unsafe"
-
-	"github.com/tmaxmax/go-sse"
 )
 
 // commit sends the status line, once. The caller holds mu, as for all that
@@ -28,14 +25,6 @@ func (c *Client) commit(status int) {
 		h.Set("Content-Type", "application/json")
 	}
 	c.out.WriteHeader(status)
-}
-
-// event adds one event. The message is written before data can change, so that
-// it needs no copy.
-func (c *Client) event(data []byte) {
-	m := sse.Message{}
-	m.AppendData(unsafe.String(unsafe.SliceData(data), len(data)))
-	c.out.put(&m)
 }
 
 func (c *Client) flush() {
@@ -72,7 +61,19 @@ func (c *Client) Send(data []byte) error {
 	defer c.mu.Unlock()
 	if !c.closed() {
 		c.commit(http.StatusOK)
-		c.event(data)
+		c.out.Data(data)
+	}
+	return c.err
+}
+
+// Write has add add events, which go out with the next Flush. No heartbeat comes
+// in between. add is not called when nothing more may be written.
+func (c *Client) Write(add func(e *Events)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed() {
+		c.commit(http.StatusOK)
+		add(&c.out.Events)
 	}
 	return c.err
 }
@@ -92,20 +93,20 @@ func (c *Client) Whole(body []byte) error {
 	return c.end(func() { c.object(http.StatusOK, body) })
 }
 
-// Done ends a stream.
-func (c *Client) Done() error {
+// Done ends a stream of OpenAI's.
+func (c *Client) Done() error { return c.End((*Events).Done) }
+
+// End ends a stream with the events that add adds.
+func (c *Client) End(add func(e *Events)) error {
 	return c.end(func() {
 		c.commit(http.StatusOK)
-		c.event(done)
+		add(&c.out.Events)
 	})
 }
 
-// done is the data of the event that ends an OpenAI stream.
-var done = []byte("[DONE]")
-
-// Fail tells the caller what went wrong: with its status while nothing has been
-// sent, else as an error event and [DONE], or as the error object of a whole
-// answer whose status could not wait. Only the first end of an answer is sent:
+// Fail tells the caller what went wrong, in the words of its Voice: with its
+// status while nothing has been sent, else by what ends the stream, or as the
+// error object of a whole answer whose status could not wait. Only the first end of an answer is sent:
 // Fail does nothing after Whole, Done or Fail. It returns the status that the
 // client got, or that of the problem if it got none.
 func (c *Client) Fail(err error) int {
@@ -116,12 +117,11 @@ func (c *Client) Fail(err error) int {
 			for key, value := range p.Header {
 				c.out.Header().Set(key, value)
 			}
-			c.object(p.Status, p.JSON())
+			c.object(p.Status, c.cfg.Voice.Problem(p))
 		case c.cfg.Stream:
-			c.event(p.JSON())
-			c.event(done)
+			c.cfg.Voice.Fail(&c.out.Events, p)
 		default:
-			c.object(http.StatusOK, p.JSON())
+			c.object(http.StatusOK, c.cfg.Voice.Problem(p))
 		}
 	})
 	c.mu.Lock()

@@ -1,4 +1,4 @@
-package proxy
+package chat
 
 import (
 	"strings"
@@ -6,21 +6,12 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/split"
+	"oneslot/proxy/surface"
 	"oneslot/reasoning"
+	"oneslot/usage"
 
 	"github.com/tidwall/gjson"
 )
-
-// A sink is where the pump's pieces go: events for a client that streams, one
-// object for one that does not.
-type sink interface {
-	// piece takes text of one channel.
-	piece(p split.Piece) error
-	// raw takes delta members that pass as they came.
-	raw(members string, tools string) error
-	// finish ends the answer; the report follows in usage.
-	finish(reason string, report func() Report) error
-}
 
 // shape puts thinking where the client wants it.
 type shape struct {
@@ -58,18 +49,18 @@ func (s *shape) leave() string {
 	return s.close
 }
 
-// streamSink writes chunks.
-type streamSink struct {
-	client  *downstream.Client
-	emitter *openai.Emitter
-	shape   shape
-	call    *Call
-	begun   bool
-	buf     []byte
+// stream writes chunks.
+type stream struct {
+	client         *downstream.Client
+	emitter        *openai.Emitter
+	shape          shape
+	usage, sources bool // whether the usage is told, and with its sources
+	begun          bool
+	buf            []byte
 }
 
 // begin sends the first chunk, which alone carries the role.
-func (s *streamSink) begin() error {
+func (s *stream) begin() error {
 	if s.begun {
 		return nil
 	}
@@ -78,7 +69,7 @@ func (s *streamSink) begin() error {
 	return s.client.Send(s.buf)
 }
 
-func (s *streamSink) send(d openai.Delta) error {
+func (s *stream) send(d openai.Delta) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -86,29 +77,25 @@ func (s *streamSink) send(d openai.Delta) error {
 	return s.client.Send(s.buf)
 }
 
-func (s *streamSink) piece(p split.Piece) error {
+// Piece sends a chunk.
+func (s *stream) Piece(p split.Piece) error {
 	if d, ok := s.shape.delta(p); ok {
 		return s.send(d)
 	}
 	return nil
 }
 
-func (s *streamSink) raw(members, tools string) error {
+// Raw sends a chunk with members as they came.
+func (s *stream) Raw(members, tools string) error {
 	d := openai.Delta{Raw: members}
 	if tools != "" {
-		d.Content, d.Raw = s.shape.leave(), join(members, `"tool_calls":`+openai.DropNulls(tools))
+		d.Content, d.Raw = s.shape.leave(), openai.Join(members, `"tool_calls":`+openai.DropNulls(tools))
 	}
 	return s.send(d)
 }
 
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "," + b
-}
-
-func (s *streamSink) finish(reason string, report func() Report) error {
+// Finish sends the last chunks and [DONE].
+func (s *stream) Finish(reason string, report func() usage.Report) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -125,8 +112,8 @@ func (s *streamSink) finish(reason string, report func() Report) error {
 		return err
 	}
 	r := report()
-	if s.call.Request.IncludeUsage {
-		u := r.Wire(s.call.Sources).AppendJSON(nil)
+	if s.usage {
+		u := r.Wire(s.sources).AppendJSON(nil)
 		if err := s.client.Send(s.emitter.Usage(s.buf[:0], u)); err != nil {
 			return err
 		}
@@ -134,19 +121,19 @@ func (s *streamSink) finish(reason string, report func() Report) error {
 	return s.client.Done()
 }
 
-// wholeSink gathers one answer.
-type wholeSink struct {
-	client             *downstream.Client
-	call               *Call
+// whole gathers one answer.
+type whole struct {
+	talk               *talk
+	stage              surface.Stage
 	shape              shape
 	content, reasoning strings.Builder
 	probs              strings.Builder
-	aligned            func() bool // whether every probability belongs to its text
 	members            []string
 	tools              openai.ToolCalls
 }
 
-func (w *wholeSink) piece(p split.Piece) error {
+// Piece adds to the message.
+func (w *whole) Piece(p split.Piece) error {
 	d, _ := w.shape.delta(p)
 	w.reasoning.WriteString(d.Reasoning)
 	w.content.WriteString(d.Content)
@@ -160,7 +147,8 @@ func (w *wholeSink) piece(p split.Piece) error {
 	return nil
 }
 
-func (w *wholeSink) raw(members, tools string) error {
+// Raw merges members into the message.
+func (w *whole) Raw(members, tools string) error {
 	if tools != "" {
 		w.content.WriteString(w.shape.leave())
 		w.tools.Add(tools)
@@ -171,20 +159,21 @@ func (w *wholeSink) raw(members, tools string) error {
 	return nil
 }
 
-func (w *wholeSink) finish(reason string, report func() Report) error {
+// Finish sends the object.
+func (w *whole) Finish(reason string, report func() usage.Report) error {
 	w.content.WriteString(w.shape.leave())
 	// Typed SDKs require the key.
 	members := openai.MergeMembers(append([]string{`"refusal":null`}, w.members...)...)
 	if t := w.tools.JSON(); t != nil {
-		members = join(`"tool_calls":`+string(t), members)
+		members = openai.Join(`"tool_calls":`+string(t), members)
 	}
 	m := openai.Message{
-		ID: w.call.ResponseID, Model: w.call.Request.Model, Created: w.call.Created.Unix(),
+		ID: w.talk.id, Model: w.talk.request.Model, Created: w.talk.created,
 		Content: w.content.String(), Reasoning: w.reasoning.String(), Raw: members, FinishReason: reason,
-		Field: w.shape.field, Usage: report().Wire(w.call.Sources).AppendJSON(nil),
+		Field: w.shape.field, Usage: report().Wire(w.stage.Sources).AppendJSON(nil),
 	}
-	if w.probs.Len() > 0 && w.aligned() {
+	if w.probs.Len() > 0 && w.stage.Aligned() {
 		m.Logprobs = `{"content":[` + w.probs.String() + `],"refusal":null}`
 	}
-	return w.client.Whole(m.JSON())
+	return w.stage.Client.Whole(m.JSON())
 }

@@ -1,0 +1,108 @@
+package downstream
+
+import (
+	"strings"
+	"unsafe"
+
+	"oneslot/internal/openai"
+
+	"github.com/tmaxmax/go-sse"
+)
+
+// A Voice words what is not the answer. Its methods run under the Client's lock,
+// one at a time and never beside a function that was given to Write or End.
+type Voice interface {
+	// Beat adds a sign of life to a stream.
+	Beat(e *Events, s Sign)
+	// Fail adds what ends a stream that cannot be completed.
+	Fail(e *Events, p *openai.Problem)
+	// Problem is an error as the whole of a response.
+	Problem(p *openai.Problem) []byte
+}
+
+// A Sign is what a sign of life says.
+type Sign struct {
+	// Beat is what it is to look like, where the API leaves a choice.
+	Beat Beat
+	// Text says what goes on, such as the place in line; empty where nothing is
+	// to be said.
+	Text string
+	// Waiting is whether the request waits for its turn.
+	Waiting bool
+}
+
+// Events takes the events of a stream. It is valid during the call that it is
+// handed to, and keeps nothing of what it is given.
+type Events struct {
+	buf buffer
+}
+
+// Data adds an event. data is JSON on one line.
+func (e *Events) Data(data []byte) { e.Named("", data) }
+
+// Named adds an event of a named type.
+func (e *Events) Named(name string, data []byte) {
+	m := sse.Message{}
+	if name != "" {
+		m.Type = sse.Type(name)
+	}
+	// The message is written before data can change, so that it needs no copy.
+	m.AppendData(unsafe.String(unsafe.SliceData(data), len(data)))
+	_, _ = m.WriteTo(&e.buf)
+}
+
+// Comment adds a comment, which clients skip.
+func (e *Events) Comment(text string) {
+	m := sse.Message{}
+	m.AppendComment(oneLine.Replace(text))
+	_, _ = m.WriteTo(&e.buf)
+}
+
+// Done adds the event that ends a stream of OpenAI's.
+func (e *Events) Done() { e.Data(done) }
+
+// done is the data of the event that ends an OpenAI stream.
+var done = []byte("[DONE]")
+
+// oneLine keeps a comment from ending early.
+var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
+
+// keepBuf is the largest buffer kept between flushes, in bytes: waiting clients
+// are many and say little.
+const keepBuf = 64 << 10
+
+// buffer is what the next flush sends. Writing to it cannot fail.
+type buffer []byte
+
+func (b *buffer) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+// WriteString lets go-sse write texts without copying them first.
+func (b *buffer) WriteString(s string) (int, error) {
+	*b = append(*b, s...)
+	return len(s), nil
+}
+
+// Plain is the Voice of OpenAI's chat: comments, and errors as an event before
+// [DONE].
+type Plain struct{}
+
+// Beat adds a comment.
+func (Plain) Beat(e *Events, s Sign) {
+	text := s.Text
+	if text == "" {
+		text = "keep-alive"
+	}
+	e.Comment(text)
+}
+
+// Fail adds the error and [DONE].
+func (Plain) Fail(e *Events, p *openai.Problem) {
+	e.Data(p.JSON())
+	e.Done()
+}
+
+// Problem is OpenAI's error object.
+func (Plain) Problem(p *openai.Problem) []byte { return p.JSON() }
