@@ -28,8 +28,8 @@ type Config struct {
 	MaxWaitingPerKey int
 	// MaxWait is how long a job may wait before ErrWaited. Zero means 2 h.
 	MaxWait time.Duration
-	// StarvationAfter is how long a job waits before it goes first, whatever its
-	// class and its key. Zero means 10 min.
+	// StarvationAfter is how long a key waits without having a slot before its
+	// oldest job goes first, whatever its class. Zero means 10 min.
 	StarvationAfter time.Duration
 	// Lease is how long a process may be silent before the others take its slots
 	// and its places. Only Redis needs it. Zero means 15 s.

@@ -112,7 +112,7 @@ type schedule struct {
 	made    int
 	tickets []line.Ticket
 	grants  []line.Grant
-	oldest  int64 // arrival of the first in line when it was last looked at
+	oldest  int64 // since when the first in line goes without the slot, at the last look
 	edge    bool  // it begins to starve right now
 }
 
@@ -152,9 +152,13 @@ func (s *schedule) learn(by line.Caller, r line.Reply) {
 	}
 	s.grants = append(s.grants, r.Grants...)
 	if r.View != nil && len(r.View.Tickets) > 0 {
+		last := map[line.Purse]int64{}
+		for _, a := range r.View.Accounts {
+			last[a.Purse] = a.Last
+		}
 		s.oldest = math.MaxInt64
 		for _, t := range r.View.Tickets {
-			s.oldest = min(s.oldest, t.Arrival)
+			s.oldest = min(s.oldest, max(t.Arrival, last[line.Purse{Class: t.Class, Key: t.Key}]))
 		}
 	}
 }

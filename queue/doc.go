@@ -40,8 +40,9 @@
 //
 // # Order
 //
-// Whoever has waited for StarvationAfter goes first, the oldest of them before the
-// others. Then the class decides: interactive, default, batch. Inside a class the
+// A key whose jobs have waited for StarvationAfter while none of them had a slot goes
+// first with the oldest, the longest such key before the others; from the end of that
+// job the time counts anew. Then the class decides: interactive, default, batch. Inside a class the
 // slot is shared by the keys: the one that has used the least slot time is served,
 // and inside a key who came first. Jobs without a key are those of one key, so that
 // without keys all is first come, first served. Time counts from the grant until the
@@ -91,10 +92,9 @@
 //
 // # Keys
 //
-// All under the hash tag {Name}, listed in keys.go: line (who waits, in order of
-// arrival), tickets (what is known of them), queues (the same by class and key),
-// accounts (the slot time of each key), books (slots, owners, counters, switches). The clock is that of Redis. Channels
-// wake:OWNER carry "granted fence state id slot" and "cancel id".
+// All under the hash tag {Name}, listed in keys.go: tickets (who waits), queues (the
+// same by class, key and arrival), accounts (the slot time of each key), books (slots,
+// owners, counters, switches). The clock is that of Redis. Channels wake:OWNER carry "granted fence state id slot" and "cancel id".
 //
 // # Wake-up
 //

@@ -16,9 +16,8 @@ func (k keys) of(part string) string { return "oneslot:{" + k.name + "}:" + part
 // all lists the keys as the scripts get them.
 func (k keys) all() []string {
 	return []string{
-		k.of("line"),     // ZSET waiting ids, in order of arrival
-		k.of("tickets"),  // HASH what is known of them
-		k.of("queues"),   // ZSET the same tickets, by class and key
+		k.of("tickets"),  // HASH those who wait
+		k.of("queues"),   // ZSET the same, by class, key and arrival
 		k.of("accounts"), // HASH the slot time of each key in each class
 		k.of("books"),    // HASH slots, owners, counters and switches
 	}

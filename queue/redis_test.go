@@ -185,7 +185,7 @@ func TestRedisManyJobs(t *testing.T) {
 	a.close()
 	b.close()
 	client := server.client(t)
-	left2, err := client.ZCard(t.Context(), keys{"default"}.of("line")).Result()
+	left2, err := client.HLen(t.Context(), keys{"default"}.of("tickets")).Result()
 	if err != nil || left2 != 0 {
 		t.Errorf("%d still in line, %v", left2, err)
 	}

@@ -217,7 +217,9 @@ func (d *decoder) view() *line.View {
 	d.each(func(d *decoder) {
 		v.Slots = append(v.Slots, line.Berth{Grant: d.grant(), Clean: d.int() == 1, Since: d.int(), Purse: d.purse()})
 	})
-	d.each(func(d *decoder) { v.Accounts = append(v.Accounts, line.Account{Purse: d.purse(), Used: d.int()}) })
+	d.each(func(d *decoder) {
+		v.Accounts = append(v.Accounts, line.Account{Purse: d.purse(), Used: d.int(), Last: d.int()})
+	})
 	v.Arrange()
 	return v
 }

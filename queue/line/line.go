@@ -13,7 +13,7 @@ type Rules struct {
 	MaxWaitingPerKey int
 	Lease            time.Duration // of owners; 0: they never expire
 	PoisonGrace      time.Duration
-	StarvationAfter  time.Duration // who waits as long goes first
+	StarvationAfter  time.Duration // a key without the slot for so long goes first
 	Quiet            time.Duration // without grants after survivors met an empty store
 }
 
@@ -27,7 +27,6 @@ type Line struct {
 	owners  map[string]*party
 	waiting map[string]*entry
 	byKey   map[string]int
-	order   tree // of arrival
 
 	accounts map[Purse]*account
 	typical  int64 // slot time

@@ -25,24 +25,24 @@ func before(a, b *Ticket) bool { return a.compare(b) < 0 }
 
 // turn is a ticket with what the order goes by. Counter is what the ticket's
 // account will have used when its turn comes, if each ticket of it that stands
-// before it takes the typical slot time.
+// before it takes the typical slot time. Starving is since when its account has
+// gone without the slot, if that is too long and the ticket the first of it.
 type turn struct {
 	*Ticket
-	starved bool
-	counter int64
+	starving int64 // 0: it does not
+	counter  int64
 }
 
 // compare is the ordering rule, and this file with lua/order.lua its only home:
-// those who starve in order of arrival, then by class, by what is used, by arrival.
+// those who starve, the longest first, then by class, by what is used, by arrival.
 func (t turn) compare(other turn) int {
 	switch {
-	case t.starved != other.starved:
-		if t.starved {
-			return -1
-		}
+	case t.starving != 0 && other.starving != 0:
+		return cmp.Or(cmp.Compare(t.starving, other.starving), t.Ticket.compare(other.Ticket))
+	case t.starving != 0:
+		return -1
+	case other.starving != 0:
 		return 1
-	case t.starved:
-		return t.Ticket.compare(other.Ticket)
 	}
 	return cmp.Or(
 		cmp.Compare(t.Class.urgency(), other.Class.urgency()),
@@ -74,6 +74,7 @@ type Purse struct {
 type account struct {
 	Purse
 	used int64 // without what runs
+	last int64 // when a slot last ended a job of it
 	line tree
 }
 
@@ -86,6 +87,15 @@ func (l *Line) level(a *account) int64 {
 	return used
 }
 
+// turn is that of the ticket which index others of the account stand before.
+func (l *Line) turn(a *account, ticket *Ticket, index int) turn {
+	t := turn{Ticket: ticket, counter: l.level(a) + int64(index)*l.typical}
+	if since := max(ticket.Arrival, a.last); index == 0 && since <= l.cutoff() && !l.runs(a) {
+		t.starving = since
+	}
+	return t
+}
+
 // spent is how long a slot has been running a job of p.
 func (s *Berth) spent(p Purse, now int64) int64 {
 	if s.State != Busy || s.Purse != p {
@@ -94,13 +104,16 @@ func (s *Berth) spent(p Purse, now int64) int64 {
 	return max(0, now-s.Since)
 }
 
-func (l *Line) active(a *account) bool {
+// runs reports whether a slot runs a job of the account.
+func (l *Line) runs(a *account) bool {
 	runs := false
 	for _, s := range l.slots {
 		runs = runs || s.State == Busy && s.Purse == a.Purse
 	}
-	return runs || a.line.root != nil
+	return runs
 }
+
+func (l *Line) active(a *account) bool { return a.line.root != nil || l.runs(a) }
 
 // enter opens the account of p. Who was not active starts at no less than the
 // least counter of those who are in the class, so that idleness earns nothing.
@@ -133,8 +146,8 @@ func (l *Line) enter(p Purse) *account {
 // charge books what a job has run until till on its account.
 func (l *Line) charge(s *Berth, till int64) (ran int64) {
 	ran = s.spent(s.Purse, till)
-	if a := l.accounts[s.Purse]; a != nil {
-		a.used += ran
+	if a := l.accounts[s.Purse]; a != nil && s.State == Busy {
+		a.used, a.last = a.used+ran, max(a.last, till)
 	}
 	return ran
 }
@@ -153,22 +166,15 @@ const (
 	longest = 3_600_000_000 // at most
 )
 
-// cutoff is the arrival of the youngest ticket that starves.
+// cutoff is since when a key has to have gone without the slot in order to starve.
 func (l *Line) cutoff() int64 { return l.now - l.rules.StarvationAfter.Microseconds() }
 
 // next is the ticket to be served now, nil when nobody waits.
 func (l *Line) next() *Ticket {
-	oldest := l.order.first()
-	if oldest == nil {
-		return nil
-	}
-	if oldest.Arrival <= l.cutoff() {
-		return oldest.Ticket
-	}
 	var best turn
 	for _, a := range l.accounts {
 		if head := a.line.first(); head != nil {
-			t := turn{Ticket: head.Ticket, counter: l.level(a)}
+			t := l.turn(a, head.Ticket, 0)
 			if best.Ticket == nil || t.compare(best) < 0 {
 				best = t
 			}
@@ -185,26 +191,26 @@ func (l *Line) Position(id string) int {
 	if e == nil {
 		return 0
 	}
-	cutoff := l.cutoff()
-	if e.Arrival <= cutoff {
-		return 1 + l.order.rank(e.all)
-	}
 	own := l.accounts[e.purse()]
-	t := turn{Ticket: &e.Ticket, counter: l.level(own) + int64(own.line.rank(e.own))*l.typical}
-	ahead := l.order.until(cutoff)
+	t, place := l.turn(own, &e.Ticket, own.line.rank(e.node)), 1
 	for _, a := range l.accounts {
-		ahead += max(0, l.ahead(a, t)-a.line.until(cutoff))
+		if head := a.line.first(); head != nil {
+			place += l.ahead(a, l.turn(a, head.Ticket, 0), t)
+		}
 	}
-	return 1 + ahead
+	return place
 }
 
-// ahead is how many tickets of a have their turn before t, by class and counter.
-func (l *Line) ahead(a *account, t turn) int {
+// ahead is how many tickets of a, the first of which has its turn at head, have
+// theirs before t.
+func (l *Line) ahead(a *account, head, t turn) int {
 	many := a.line.root.len()
-	apart := t.counter - l.level(a)
+	apart := t.counter - head.counter
 	switch c := cmp.Compare(a.Class.urgency(), t.Class.urgency()); {
-	case many == 0 || c > 0 || c == 0 && apart < 0:
+	case head.compare(t) >= 0:
 		return 0
+	case t.starving != 0, c > 0, c == 0 && apart < 0: // it is only that the first starves
+		return 1
 	case c < 0 || apart/l.typical >= int64(many):
 		return many
 	}
@@ -212,5 +218,5 @@ func (l *Line) ahead(a *account, t turn) int {
 	if apart%l.typical > 0 || before(a.line.at(turns), t.Ticket) {
 		turns++
 	}
-	return turns
+	return max(turns, 1)
 }

@@ -113,10 +113,13 @@ func TestFlood(t *testing.T) {
 func TestStarvation(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ words, want string }{
-		"before classes and shares": {"A1 .B1 A2 9m59s C1 !C2 1001ms free end", "A1 B1 A2 C2 C1"},
+		"before classes and shares": {"A1 .B1 A2 9m59s C1 !C2 1001ms free end", "A1 B1 C2 C1 A2"},
 		"not a moment sooner":       {"A1 .B1 600000001us C1 !C2 free", "A1 C2"}, // B1 came 2 µs after the start
 		"not a moment later":        {"A1 .B1 600000002us C1 !C2 free", "A1 B1"},
 		"oldest first":              {"A1 .A2 C1 !C2 B1 11m D1 !D2 end", "A1 A2 C1 C2 B1 D2 D1"},
+		"one of each key":           {"A1 .B1 .B2 .B3 11m !C1 !C2 end", "A1 B1 C1 C2 B2 B3"},
+		"from its last slot time":   {"A1 .B1 .B2 11m free !C1 1s free !C2 9m59s free !C3 1s free", "A1 B1 C1 C2 B2"},
+		"not while it runs":         {".A1 .A2 11m !B1 free 11m .C1 free", "A1 B1 A2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,10 +4,10 @@ import "cmp"
 
 // This part of the policy is about places: who gets one, and who gives it up.
 
-// entry is a ticket and its nodes, in Line.order and in its account's line.
+// entry is a ticket and its node in its account's line.
 type entry struct {
 	Ticket
-	all, own *node
+	node *node
 }
 
 func (l *Line) join(j Join) {
@@ -80,7 +80,7 @@ func (l *Line) insert(t Ticket) {
 	t.Owner = l.by.Owner
 	l.owner().tickets[t.ID] = struct{}{}
 	e := &entry{Ticket: t}
-	e.all, e.own = l.order.add(&e.Ticket), l.enter(t.purse()).line.add(&e.Ticket)
+	e.node = l.enter(t.purse()).line.add(&e.Ticket)
 	l.waiting[t.ID] = e
 	if t.Key != "" {
 		l.byKey[t.Key]++
@@ -90,8 +90,7 @@ func (l *Line) insert(t Ticket) {
 
 // withdraw takes a ticket out of the line.
 func (l *Line) withdraw(n *entry) {
-	l.order.remove(n.all)
-	l.accounts[n.purse()].line.remove(n.own)
+	l.accounts[n.purse()].line.remove(n.node)
 	delete(l.waiting, n.ID)
 	delete(l.owners[n.Owner].tickets, n.ID)
 	if n.Key != "" {

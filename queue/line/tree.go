@@ -87,29 +87,6 @@ func (t *tree) at(i int) *Ticket {
 	return n.Ticket
 }
 
-// until is how many tickets arrived at that moment or before.
-func (t *tree) until(arrival int64) int {
-	many := 0
-	for n := t.root; n != nil; {
-		if n.Arrival > arrival {
-			n = n.left
-		} else {
-			many += n.left.len() + 1
-			n = n.right
-		}
-	}
-	return many
-}
-
-// walk calls f for every ticket in order.
-func (n *node) walk(f func(*Ticket)) {
-	if n != nil {
-		n.left.walk(f)
-		f(n.Ticket)
-		n.right.walk(f)
-	}
-}
-
 // split cuts n into the tickets before t and the others.
 func split(n *node, t *Ticket) (left, right *node) {
 	if n == nil {

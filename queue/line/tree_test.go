@@ -38,22 +38,9 @@ func TestTreeOracle(t *testing.T) {
 				t.Fatalf("seed %d: rank %d is %d; size %d of %d", seed, i, tr.rank(list[i]), tr.root.len(), len(list))
 			}
 		}
-		for arrival := range int64(41) {
-			many := 0
-			for _, n := range list {
-				if n.Arrival <= arrival {
-					many++
-				}
-			}
-			if got := tr.until(arrival); got != many {
-				t.Fatalf("seed %d: %d arrived until %d, not %d", seed, many, arrival, got)
-			}
-		}
-		var walked []string
-		tr.root.walk(func(t *Ticket) { walked = append(walked, t.ID) })
 		for i, n := range list {
-			if walked[i] != n.ID {
-				t.Fatalf("seed %d: %d. is %s, not %s", seed, i, walked[i], n.ID)
+			if tr.at(i) != n.Ticket {
+				t.Fatalf("seed %d: %d. is %s, not %s", seed, i, tr.at(i).ID, n.ID)
 			}
 		}
 	}

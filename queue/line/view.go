@@ -2,6 +2,7 @@ package line
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -11,7 +12,7 @@ type View struct {
 	Paused   bool
 	Tickets  []Ticket  // in the order of service, as Line.Position has it
 	Slots    []Berth   // in the order of Config.Slots
-	Cutoff   int64     // tickets that arrived until then starve
+	Cutoff   int64     // who has gone without the slot since then starves
 	Typical  int64     // the slot time that positions reckon with
 	Accounts []Account // by class and key
 }
@@ -28,6 +29,7 @@ type Berth struct {
 type Account struct {
 	Purse
 	Used int64 // without what runs
+	Last int64 // when a slot last ended a job of it, 0: never
 }
 
 // Arrange puts the tickets into the order of service and the accounts into
@@ -36,18 +38,28 @@ func (v *View) Arrange() {
 	slices.SortFunc(v.Accounts, func(a, b Account) int {
 		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Key, b.Key))
 	})
-	counters := map[Purse]int64{}
+	counters, last := map[Purse]int64{}, map[Purse]int64{}
 	for _, a := range v.Accounts {
-		counters[a.Purse] = a.Used
+		counters[a.Purse], last[a.Purse] = a.Used, a.Last
 		for i := range v.Slots {
 			counters[a.Purse] += v.Slots[i].spent(a.Purse, v.Now)
+		}
+	}
+	for _, s := range v.Slots {
+		if s.State == Busy {
+			last[s.Purse] = math.MaxInt64
 		}
 	}
 	slices.SortFunc(v.Tickets, func(a, b Ticket) int { return a.compare(&b) })
 	turns := make([]turn, len(v.Tickets))
 	for i, t := range v.Tickets {
-		turns[i] = turn{Ticket: &t, starved: t.Arrival <= v.Cutoff, counter: counters[t.purse()]}
-		counters[t.purse()] += v.Typical
+		p := t.purse()
+		turns[i] = turn{Ticket: &t, counter: counters[p]}
+		if since := max(t.Arrival, last[p]); since <= v.Cutoff {
+			turns[i].starving = since
+		}
+		counters[p] += v.Typical
+		last[p] = math.MaxInt64 // only the first of each starves
 	}
 	slices.SortFunc(turns, turn.compare)
 	for i, t := range turns {
@@ -59,12 +71,14 @@ func (t *Ticket) purse() Purse { return Purse{Class: t.Class, Key: t.Key} }
 
 func (l *Line) view() *View {
 	v := &View{Now: l.now, Paused: l.paused, Cutoff: l.cutoff(), Typical: l.typical}
-	l.order.root.walk(func(t *Ticket) { v.Tickets = append(v.Tickets, *t) })
+	for _, e := range l.waiting {
+		v.Tickets = append(v.Tickets, e.Ticket)
+	}
 	for _, s := range l.slots {
 		v.Slots = append(v.Slots, *s)
 	}
 	for p, a := range l.accounts {
-		v.Accounts = append(v.Accounts, Account{Purse: p, Used: a.used})
+		v.Accounts = append(v.Accounts, Account{Purse: p, Used: a.used, Last: a.last})
 	}
 	v.Arrange()
 	return v

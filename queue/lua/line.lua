@@ -2,13 +2,13 @@
 -- every other script of this folder. They say in Lua what queue/line says in Go, with
 -- the same names.
 --
--- KEYS[1]  line     zset, ids of waiting tickets, scored by arrival
--- KEYS[2]  tickets  hash, id -> "owner class arrival key"
--- KEYS[3]  queues   zset of equal scores, "class length key arrival id" of each ticket, so
+-- KEYS[1]  tickets  hash, id -> "owner class arrival key" of those that wait
+-- KEYS[2]  queues   zset of equal scores, "class length key arrival id" of each ticket, so
 --                   that those of an account stand together, in order
--- KEYS[4]  accounts hash, "class key" -> "used waiting head": slot time used, how many
---                   tickets wait, arrival of the first of them
--- KEYS[5]  books    hash: epoch, quiet, arrival, fence, version, paused, waiting, typical:
+-- KEYS[3]  accounts hash, "class key" -> "used waiting head last": slot time used, how many
+--                   tickets wait, arrival of the first of them, when a slot last ended a
+--                   job of it
+-- KEYS[4]  books    hash: epoch, quiet, arrival, fence, version, paused, waiting, typical:
 --                   numbers; owners: "name deadline tickets" of each, joined by blanks;
 --                   slots: their names, one a line; slot:NAME: "fence state clean since
 --                   owner id class key", none: idle and unclean
@@ -22,7 +22,7 @@
 -- ARGV[8]  quiet time
 -- ARGV[9]  what an owner's name is put behind to make its channel
 -- ARGV[10] names of the slots, one a line
--- ARGV[11] how long a ticket waits before it starves
+-- ARGV[11] how long a key goes without the slot before it starves
 -- ARGV[12] and what follows: the script's own
 -- returns  {verdict, epoch, version, waiting, arrival, position, known, mine,
 --           grants, holds, lost, more}; grants, holds and lost are flat lists of
@@ -35,7 +35,7 @@ local IDLE, BUSY, ABORTING, POISONED, DOWN = 1, 2, 3, 4, 5
 local DONE, STALE, FULL, KEY_LIMIT, ALL_POISONED, ALL_DOWN, DUPLICATE = 0, 1, 2, 3, 4, 5, 6
 
 local call, format, match = redis.call, string.format, string.match
-local LINE, TICKETS, QUEUES, ACCOUNTS, BOOKS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local TICKETS, QUEUES, ACCOUNTS, BOOKS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me, own = ARGV[2], 12
 local lease, grace = tonumber(ARGV[6]), tonumber(ARGV[7])
 

@@ -26,7 +26,6 @@ end
 local function insert(id, t)
   owner()
   local a = enter(t.purse)
-  call('ZADD', LINE, int(t.arrival), id)
   call('ZADD', QUEUES, 0, member(a, t.arrival, id))
   call('HSET', TICKETS, id, format('%s %s %.0f', me, t.class, t.arrival) .. ' ' .. t.key)
   a.head = a.waiting > 0 and math.min(a.head, t.arrival) or t.arrival
@@ -51,7 +50,6 @@ local function withdraw(ids)
       end
     end
     if #gone > 0 then
-      call('ZREM', LINE, unpack(gone))
       call('ZREM', QUEUES, unpack(members))
       call('HDEL', TICKETS, unpack(gone))
     end

@@ -13,12 +13,12 @@ end
 
 local ledger, closed = nil, {} -- the accounts by name; names of those forgotten
 
-local function open(purse, used, waiting, head)
+local function open(purse, used, waiting, head, last)
   local class, key = match(purse, '^(%d+) (.*)$')
   return {
     purse = purse, class = class, key = key, prefix = format('%s %d ', class, #key) .. key .. ' ',
     urgency = class == '1' and 0 or class == '2' and 2 or 1, -- interactive, batch, default
-    used = used, waiting = waiting, head = head,
+    used = used, waiting = waiting, head = head, last = last,
   }
 end
 
@@ -28,8 +28,8 @@ local function accounts()
     ledger = {}
     local all = call('HGETALL', ACCOUNTS)
     for i = 1, #all, 2 do
-      local used, waiting, head = match(all[i + 1], '^(%d+) (%d+) (%d+)$')
-      ledger[all[i]] = open(all[i], tonumber(used), tonumber(waiting), tonumber(head))
+      local used, waiting, head, last = match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+)$')
+      ledger[all[i]] = open(all[i], tonumber(used), tonumber(waiting), tonumber(head), tonumber(last))
     end
   end
   return ledger
@@ -41,7 +41,7 @@ local function keep_accounts()
     if not ledger[purse] then call('HDEL', ACCOUNTS, purse) end
   end
   for purse, a in pairs(ledger or {}) do
-    if a.changed then call('HSET', ACCOUNTS, purse, format('%.0f %d %.0f', a.used, a.waiting, a.head)) end
+    if a.changed then call('HSET', ACCOUNTS, purse, format('%.0f %d %.0f %.0f', a.used, a.waiting, a.head, a.last)) end
   end
 end
 
@@ -58,20 +58,22 @@ local function level(a)
   return used
 end
 
-local function active(a)
-  if a.waiting > 0 then return true end
+-- runs says whether a slot runs a job of an account.
+local function runs(a)
   for _, s in ipairs(slots) do
     if s.state == BUSY and s.purse == a.purse then return true end
   end
   return false
 end
 
+local function active(a) return a.waiting > 0 or runs(a) end
+
 -- enter opens an account, at no less than the least counter of those active in its
 -- class, and forgets the accounts that this rule would lift anyway.
 local function enter(purse)
   local a = accounts()[purse]
   if a and active(a) then return a end
-  a = a or open(purse, 0, 0, 0)
+  a = a or open(purse, 0, 0, 0, 0)
   local least = math.huge -- nobody is active: all start anew
   for _, other in pairs(ledger) do
     if other.class == a.class and active(other) then least = math.min(least, level(other)) end
@@ -89,7 +91,7 @@ end
 -- charge books what a job has run until till on its account.
 local function charge(s, till)
   local a, ran = accounts()[s.purse], spent(s, s.purse, till)
-  if a then a.used, a.changed = a.used + ran, true end
+  if a and s.state == BUSY then a.used, a.last, a.changed = a.used + ran, math.max(a.last, till), true end
   return ran
 end
 
@@ -111,76 +113,86 @@ local function nth(a, i)
   return {arrival = tonumber(string.sub(text, #a.prefix + 1, #a.prefix + 16)), id = string.sub(text, #a.prefix + 17)}
 end
 
--- before is first come, first served. Equal arrivals stand in LINE by their ids.
+-- before is first come, first served; equal arrivals can only come from two stores.
 local function before(t, other)
   if t.arrival ~= other.arrival then return t.arrival < other.arrival end
-  return call('ZRANK', LINE, t.id) < call('ZRANK', LINE, other.id)
+  return t.id < other.id
 end
 
--- sooner says which of two accounts is served first.
+local cutoff = now - ARGV[11] -- who has gone without the slot since then starves
+
+-- weigh readies an account with tickets in line for being compared: what it has used,
+-- and since when it starves, if it does.
+local function weigh(a)
+  local since = math.max(a.head, a.last)
+  a.level, a.starving = level(a), since <= cutoff and not runs(a) and since or nil
+end
+
+-- sooner says whether the first ticket of account a has its turn before that of b, or
+-- before a ticket, which has the same fields and an id.
 local function sooner(a, b)
-  if a.urgency ~= b.urgency then return a.urgency < b.urgency end
-  if a.level ~= b.level then return a.level < b.level end
+  if a.starving and b.starving then
+    if a.starving ~= b.starving then return a.starving < b.starving end
+  elseif a.starving or b.starving then
+    return a.starving ~= nil
+  else
+    if a.urgency ~= b.urgency then return a.urgency < b.urgency end
+    if a.level ~= b.level then return a.level < b.level end
+  end
   if a.head ~= b.head then return a.head < b.head end
-  return before(nth(a, 0), nth(b, 0))
+  return nth(a, 0).id < (b.id or nth(b, 0).id)
 end
-
-local cutoff = now - ARGV[11] -- the arrival of the youngest ticket that starves
 
 -- foremost is the id of the ticket to be served now; somebody must wait.
 local function foremost()
-  local oldest = call('ZRANGE', LINE, 0, 0, 'WITHSCORES')
-  if tonumber(oldest[2]) <= cutoff then return oldest[1] end
   local best
   for _, a in pairs(accounts()) do
     if a.waiting > 0 then
-      a.level = level(a)
+      weigh(a)
       if not best or sooner(a, best) then best = a end
     end
   end
   return nth(best, 0).id
 end
 
--- ahead is how many tickets of an account have their turn before t, by class and
--- counter.
+-- ahead is how many tickets of an account have their turn before t.
 local function ahead(a, t)
   if a == t.own then return t.index end
-  local apart = t.counter - a.level
-  if a.urgency ~= t.urgency then return a.urgency < t.urgency and a.waiting or 0 end
-  if apart < 0 then return 0 end
+  if not sooner(a, t) then return 0 end
+  local apart = t.level - a.level
+  if t.starving or a.urgency > t.urgency or a.urgency == t.urgency and apart < 0 then return 1 end -- the starving one
+  if a.urgency < t.urgency then return a.waiting end
   local rest = apart % books.typical
   local turns = (apart - rest) / books.typical
   if turns >= a.waiting then return a.waiting end
-  if rest > 0 or before(turns == 0 and a.head ~= t.arrival and {arrival = a.head} or nth(a, turns), t) then
+  if rest > 0 or before(turns == 0 and a.head ~= t.head and {arrival = a.head} or nth(a, turns), {arrival = t.head, id = t.id}) then
     turns = turns + 1
   end
-  return turns
+  return math.max(1, turns)
 end
 
-local waiters -- the accounts with tickets in line, how long they are and how many starve
+local waiters -- the accounts with tickets in line
 
 -- position is 1 for the next in line and 0 for a job that is not in line. Nothing
 -- may change after the first call.
 local function position(id)
   local t = lookup(id)
   if not t then return 0 end
-  if t.arrival <= cutoff then return call('ZRANK', LINE, id) + 1 end
-  local starving = call('ZCOUNT', LINE, '-inf', int(cutoff))
   if not waiters then
     waiters = {}
     for _, a in pairs(accounts()) do
       if a.waiting > 0 then
-        a.level, a.starving = level(a), 0
-        if starving > 0 then
-          a.starving = call('ZLEXCOUNT', QUEUES, '[' .. a.prefix, '(' .. member(a, cutoff + 1, ''))
-        end
+        weigh(a)
         waiters[#waiters + 1] = a
       end
     end
   end
   local own = ledger[t.purse]
-  local index = call('ZLEXCOUNT', QUEUES, '[' .. own.prefix, '(' .. member(own, t.arrival, id))
-  t.id, t.own, t.index, t.urgency, t.counter = id, own, index, own.urgency, own.level + index * books.typical
-  for _, a in ipairs(waiters) do starving = starving + math.max(0, ahead(a, t) - a.starving) end
-  return starving + 1
+  t.id, t.own, t.head, t.urgency = id, own, t.arrival, own.urgency
+  t.index = call('ZLEXCOUNT', QUEUES, '[' .. own.prefix, '(' .. member(own, t.arrival, id))
+  t.level = own.level + t.index * books.typical
+  if t.index == 0 then t.starving = own.starving end
+  local place = 1
+  for _, a in ipairs(waiters) do place = place + ahead(a, t) end
+  return place
 end
