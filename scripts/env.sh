@@ -5,7 +5,10 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-cache="$root/.cache"
+# One cache may serve several worktrees by a link. Its real path is used, since the
+# linker flags below are a part of what Go's build cache goes by.
+mkdir -p "$root/.cache"
+cache=$(cd "$root/.cache" && pwd -P)
 venv="$cache/venv"
 golangci_version=2.15.0
 golangci="$cache/bin/golangci-lint"
