@@ -19,6 +19,7 @@ import (
 	"oneslot/internal/simengine"
 	"oneslot/internal/simengine/simtest"
 	"oneslot/ledger"
+	"oneslot/ledger/sqlite"
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
 	"oneslot/queue"
@@ -137,7 +138,7 @@ func (e *edge) build(s setup) {
 	line, err := queue.New(store, s.settler, s.queue)
 	e.must(err)
 	e.pool = &Pool{Queue: line, Engines: []*engine.Engine{one}}
-	e.ledger, err = ledger.Open(e.t.Context(), ledger.Config{Dir: e.dir})
+	e.ledger, err = sqlite.Open(e.t.Context(), ledger.Config{Dir: e.dir})
 	e.must(err)
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(e.logs), zap.DebugLevel))
 	deps := Deps{Pools: []*Pool{e.pool}, Proxy: runner, Ledger: e.ledger, Metrics: metrics.New(func() error { return nil }, line), Log: log, Started: time.Now()}

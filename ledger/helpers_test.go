@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"oneslot/ledger"
+	"oneslot/ledger/sqlite"
 	"oneslot/usage"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 // open opens a ledger in dir, closed with the test.
 func open(t testing.TB, cfg ledger.Config) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(context.Background(), cfg)
+	l, err := sqlite.Open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"oneslot/ledger"
+	"oneslot/ledger/sqlite"
 )
 
 // childDir names the environment variable that makes the test binary the
@@ -27,7 +28,7 @@ func child(dir string) {
 			os.Exit(1)
 		}
 	}
-	l, err := ledger.Open(context.Background(), ledger.Config{Dir: dir})
+	l, err := sqlite.Open(context.Background(), ledger.Config{Dir: dir})
 	fail(err)
 	for n := 0; ; n += 3 {
 		running := queued(n + 1)
@@ -64,7 +65,7 @@ func TestKill(t *testing.T) {
 				t.Fatal(lines.Text())
 			}
 		}
-		if _, err := ledger.Open(t.Context(), ledger.Config{Dir: dir}); !errors.Is(err, ledger.ErrLocked) {
+		if _, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir}); !errors.Is(err, ledger.ErrLocked) {
 			t.Errorf("beside a living process: %v, want ErrLocked", err)
 		}
 		must(t, cmd.Process.Kill())
@@ -81,7 +82,7 @@ func TestKill(t *testing.T) {
 // inspect opens the ledger of the dead process and empties it for the next.
 func inspect(t *testing.T, dir string, last int) {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{Dir: dir})
+	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir})
 	must(t, err)
 	defer func() { must(t, l.Close()) }()
 	for n := 2; n <= last; n += 3 {

@@ -2,17 +2,15 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 )
 
 // Config says where the ledger lives and how long it keeps rows.
 type Config struct {
-	// Dir is the data folder. It is created if it is missing, for its owner alone.
+	// Dir is the data folder of a ledger in a file. It is created if it is
+	// missing, for its owner alone.
 	Dir string
 	// Retention is the age at which a row is deleted. Zero means never.
 	Retention time.Duration
@@ -21,24 +19,24 @@ type Config struct {
 	// Every is how long rows gather before they are written together. Zero
 	// means 20 ms.
 	Every time.Duration
+	// Tend is how often the store is looked after when nothing is written. Zero
+	// means once an hour.
+	Tend time.Duration
 	// Backlog is the number of unwritten rows beyond which Begin refuses. Zero
 	// means 100,000.
 	Backlog int
-	// ReadOnly opens the ledger of another process. Zero means to own it.
+	// ReadOnly opens the file of another process. Zero means to own it.
 	ReadOnly bool
 	// Now is the clock for Retention. Zero means time.Now.
 	Now func() time.Time
 }
 
-// The names in the data folder.
-const (
-	ledgerName = "ledger.db"
-	lockName   = "ledger.lock"
-)
-
 func (c Config) withDefaults() Config {
 	if c.Every == 0 {
 		c.Every = 20 * time.Millisecond
+	}
+	if c.Tend == 0 {
+		c.Tend = time.Hour
 	}
 	if c.Backlog == 0 {
 		c.Backlog = 100_000
@@ -51,149 +49,127 @@ func (c Config) withDefaults() Config {
 
 // Ledger is an open ledger. It is safe for concurrent use.
 type Ledger struct {
-	path   string
-	reader *sql.DB
+	store  Store
 	writer *writer // nil when opened for reading only
-	lock   *sql.DB // holds the folder while it is open
 }
 
-// Open opens the ledger in cfg.Dir and closes the rows that a dead process
-// left open. Call Close when done with it.
-func Open(ctx context.Context, cfg Config) (*Ledger, error) {
-	cfg = cfg.withDefaults()
-	l := &Ledger{path: filepath.Join(cfg.Dir, ledgerName)}
-	if err := l.open(ctx, cfg); err != nil {
-		return nil, errors.Join(err, l.release())
+// New returns a ledger on a store, which it owns from then on. Call Close when
+// done with it.
+func New(store Store, cfg Config) *Ledger {
+	l := &Ledger{store: store}
+	if !cfg.ReadOnly {
+		l.writer = newWriter(store, cfg.withDefaults())
+		l.writer.start()
 	}
-	return l, nil
+	return l
 }
 
-func (l *Ledger) open(ctx context.Context, cfg Config) error {
-	if cfg.ReadOnly {
-		if _, err := os.Stat(l.path); err != nil {
-			return fmt.Errorf("%w: %w; name the data folder of the proxy", ErrFolder, err)
-		}
-		return l.openReader(ctx)
-	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return fmt.Errorf("%w: %w; choose another one", ErrFolder, err)
-	}
-	if err := l.take(ctx, filepath.Join(cfg.Dir, lockName)); err != nil {
-		return err
-	}
-	db, err := l.openFile(writerSettings)
-	if err != nil {
-		return err
-	}
-	l.writer = newWriter(db, l.path, cfg)
-	if err := migrate(ctx, db, l.path); err != nil {
-		return err
-	}
-	if err := recoverRows(ctx, db); err != nil {
-		return fault(l.path, "close the rows of the last process", err)
-	}
-	if err := l.openReader(ctx); err != nil {
-		return err
-	}
-	l.writer.start()
-	return nil
-}
-
-// take locks the folder: an exclusive transaction on a file of its own, which
-// the system ends with the process, however that dies.
-func (l *Ledger) take(ctx context.Context, path string) error {
-	probe, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("%w: %w; it must be writable", ErrFolder, err)
-	}
-	if err := probe.Close(); err != nil {
-		return fmt.Errorf("%w: %w", ErrFolder, err)
-	}
-	name, err := source(path, "")
-	if err != nil {
-		return err
-	}
-	if l.lock, err = sql.Open("sqlite", name); err != nil {
-		return fault(path, "open", err)
-	}
-	l.lock.SetMaxOpenConns(1)
-	if _, err := l.lock.ExecContext(ctx, "BEGIN EXCLUSIVE"); err != nil {
-		if busy(err) {
-			return fmt.Errorf("%w: %s is locked by another oneslot: stop it, or use another data folder", ErrLocked, path)
-		}
-		return fault(path, "lock", err)
-	}
-	return nil
-}
-
-func (l *Ledger) openFile(settings string) (*sql.DB, error) {
-	name, err := source(l.path, settings)
-	if err != nil {
-		return nil, err
-	}
-	db, err := sql.Open("sqlite", name)
-	if err != nil {
-		return nil, fault(l.path, "open", err)
-	}
-	db.SetMaxOpenConns(1)
-	return db, nil
-}
-
-func (l *Ledger) openReader(ctx context.Context) error {
-	db, err := l.openFile(readerSettings)
-	if err != nil {
-		return err
-	}
-	l.reader = db
-	db.SetMaxOpenConns(2)
-	db.SetConnMaxIdleTime(time.Minute)
-	var rows int
-	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM usage LIMIT 1)").Scan(&rows); err != nil {
-		return fault(l.path, "read", err)
-	}
-	return nil
-}
-
-// recoverRows ends what a dead process left open. What those that ran had
-// produced by then nobody knows.
-func recoverRows(ctx context.Context, db *sql.DB) error {
-	_, err := db.ExecContext(ctx, `UPDATE usage SET
-		reason = CASE outcome WHEN 'running' THEN 'slot_lost' ELSE reason END,
-		thinking = CASE outcome WHEN 'queued' THEN 0 ELSE thinking END,
-		thinking_source = CASE outcome WHEN 'queued' THEN 'not_run' ELSE thinking_source END,
-		answer = CASE outcome WHEN 'queued' THEN 0 ELSE answer END,
-		answer_source = CASE outcome WHEN 'queued' THEN 'not_run' ELSE answer_source END,
-		completion = CASE outcome WHEN 'queued' THEN 0 ELSE completion END,
-		completion_source = CASE outcome WHEN 'queued' THEN 'not_run' ELSE completion_source END,
-		outcome = CASE outcome WHEN 'running' THEN 'slot_lost' ELSE 'abandoned' END
-		WHERE outcome IN ('queued', 'running')`)
-	return err
-}
-
-// Close writes what has gathered, ends the writer and gives the folder back.
-// It is safe to call it again.
+// Close writes what has gathered, ends the writer and closes the store. It is
+// safe to call it again.
 func (l *Ledger) Close() error {
 	var err error
 	if l.writer != nil {
 		err = l.writer.stop()
 	}
-	return errors.Join(err, l.release())
+	return errors.Join(err, l.store.Close())
 }
 
-// release closes the files, the lock last.
-func (l *Ledger) release() error {
-	var err error
-	if l.reader != nil {
-		err = l.reader.Close()
+// Begin takes the row of a request that was admitted; an empty outcome is
+// Queued. The row is written soon after, not now. A nil error means that it
+// will be; ErrBacklog that the store has not kept up.
+func (l *Ledger) Begin(row Row) error {
+	if row.Outcome == "" {
+		row.Outcome = Queued
 	}
+	return l.put(row, true, row.Outcome.Open())
+}
+
+// Update takes the newest form of an open row.
+func (l *Ledger) Update(row Row) error { return l.put(row, false, row.Outcome.Open()) }
+
+// Finish takes the last form of a row; its outcome is final. A row that was
+// never begun is written whole.
+func (l *Ledger) Finish(row Row) error {
+	return l.put(row, false, row.Outcome.Valid() && !row.Outcome.Open())
+}
+
+func (l *Ledger) put(row Row, refusable, fits bool) error {
+	switch {
+	case l.writer == nil:
+		return ErrReadOnly
+	case row.ID == "":
+		return fmt.Errorf("%w: a row without an id", ErrInvalid)
+	case !fits:
+		return fmt.Errorf("%w: row %s: outcome %q does not fit the call", ErrInvalid, row.ID, row.Outcome)
+	}
+	if row.Created.IsZero() {
+		row.Created = l.writer.cfg.Now()
+	}
+	return l.writer.put(row, refusable)
+}
+
+// Flush waits until every row taken so far is in the store.
+func (l *Ledger) Flush(ctx context.Context) error {
+	if l.writer == nil {
+		return nil
+	}
+	return l.writer.flush(ctx)
+}
+
+// Err is the error of the last write, nil when it went well. Rows wait in
+// memory meanwhile.
+func (l *Ledger) Err() error {
+	if l.writer == nil {
+		return nil
+	}
+	return l.writer.lastError()
+}
+
+// Get returns the row with the id, also if it is not in the store yet, or
+// ErrNotFound.
+func (l *Ledger) Get(ctx context.Context, id string) (Row, error) {
+	var waiting Row
+	var waits bool
 	if l.writer != nil {
-		err = errors.Join(err, l.writer.db.Close())
+		waiting, waits = l.writer.find(id)
 	}
-	if l.lock != nil {
-		err = errors.Join(err, l.lock.Close())
+	row, err := l.store.Get(ctx, id)
+	if waits && (err != nil || row.Outcome.Open()) { // an end in the store is the end, whatever still waits
+		return waiting, nil
 	}
-	if err != nil {
-		return fmt.Errorf("ledger: %s: close: %w", l.path, err)
+	return row, err
+}
+
+// List returns rows, newest first, and the After of the next page, empty on
+// the last one. An After that is no row any more ends the list.
+func (l *Ledger) List(ctx context.Context, q Query) (rows []Row, next string, err error) {
+	if err := q.check(); err != nil {
+		return nil, "", err
 	}
-	return nil
+	if err := l.Flush(ctx); err != nil {
+		return nil, "", err
+	}
+	page := q.Limit
+	q.Limit++
+	rows, err = l.store.List(ctx, q)
+	if len(rows) > page {
+		rows = rows[:page]
+		next = rows[page-1].ID
+	}
+	return rows, next, err
+}
+
+// Sum adds up the rows that q selects, whatever its page. Keys and models come
+// in the order of their names, days newest first.
+func (l *Ledger) Sum(ctx context.Context, q Query, by By) ([]Sum, error) {
+	if !by.Valid() {
+		return nil, fmt.Errorf("%w: by %q: must be key, model or day", ErrInvalid, by)
+	}
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	if err := l.Flush(ctx); err != nil {
+		return nil, err
+	}
+	return l.store.Sum(ctx, q, by)
 }

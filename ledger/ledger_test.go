@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"oneslot/ledger"
+	"oneslot/ledger/sqlite"
 	"oneslot/usage"
 )
 
 func TestRowIsKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not there yet", "100% odd?#name")
-	l, err := ledger.Open(t.Context(), ledger.Config{Dir: dir})
+	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir})
 	must(t, err)
 	want := served(1)
 	want.ClientRequestID, want.Budget, want.Reason = "their own", "unsupported", "cancelled"
@@ -122,7 +123,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
-	l, err := ledger.Open(t.Context(), ledger.Config{Dir: t.TempDir()})
+	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: t.TempDir()})
 	must(t, err)
 	must(t, l.Close())
 	for name, err := range map[string]error{
@@ -249,7 +250,7 @@ func TestBrokenDisk(t *testing.T) {
 // TestCloseSaysWhatIsLost closes a ledger whose disk is broken.
 func TestCloseSaysWhatIsLost(t *testing.T) {
 	dir := t.TempDir()
-	l, err := ledger.Open(t.Context(), ledger.Config{Dir: dir, Every: time.Hour})
+	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir, Every: time.Hour})
 	must(t, err)
 	run(t, raw(t, dir), "DROP TABLE usage")
 	must(t, l.Finish(served(1)))
@@ -310,7 +311,7 @@ func ExampleLedger() {
 	defer func() { _ = os.RemoveAll(dir) }()
 	ctx := context.Background()
 
-	l, err := ledger.Open(ctx, ledger.Config{Dir: dir, Retention: 90 * 24 * time.Hour})
+	l, err := sqlite.Open(ctx, ledger.Config{Dir: dir, Retention: 90 * 24 * time.Hour})
 	if err != nil {
 		fmt.Println(err)
 		return

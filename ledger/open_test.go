@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"oneslot/ledger"
+	"oneslot/ledger/sqlite"
 	"oneslot/usage"
 )
 
@@ -62,7 +63,7 @@ func TestOpenFails(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := tc.prepare(t, t.TempDir())
-			l, err := ledger.Open(t.Context(), cfg)
+			l, err := sqlite.Open(t.Context(), cfg)
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("open: %v\nwant %v that says %q", err, tc.want, tc.says)
 			}
@@ -80,7 +81,7 @@ func TestOpenAfterFailure(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "ledger.db")
 	must(t, os.WriteFile(path, []byte(strings.Repeat("not a database\n", 500)), 0o600))
-	if _, err := ledger.Open(t.Context(), ledger.Config{Dir: dir}); !errors.Is(err, ledger.ErrDamaged) {
+	if _, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir}); !errors.Is(err, ledger.ErrDamaged) {
 		t.Fatal(err)
 	}
 	must(t, os.Remove(path))
@@ -93,7 +94,7 @@ func TestHalfAMigration(t *testing.T) {
 	db := raw(t, dir)
 	run(t, db, "CREATE TABLE other (created)")
 	run(t, db, "CREATE INDEX usage_created ON other (created)") // the name is wanted after the table
-	if _, err := ledger.Open(t.Context(), ledger.Config{Dir: dir}); err == nil {
+	if _, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir}); err == nil {
 		t.Fatal("a migration succeeds that cannot")
 	}
 	var version, tables int
@@ -110,7 +111,7 @@ func TestHalfAMigration(t *testing.T) {
 func TestOpenAgain(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 3 {
-		l, err := ledger.Open(t.Context(), ledger.Config{Dir: dir})
+		l, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir})
 		must(t, err)
 		must(t, l.Finish(served(n)))
 		must(t, l.Close())
@@ -149,7 +150,7 @@ func TestReadOnly(t *testing.T) {
 // TestOpenRowsAreEnded is what the next process makes of rows left open.
 func TestOpenRowsAreEnded(t *testing.T) {
 	dir := t.TempDir()
-	l, err := ledger.Open(t.Context(), ledger.Config{Dir: dir})
+	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir})
 	must(t, err)
 	running := queued(2)
 	running.Outcome, running.Tokens = ledger.Running, usage.Tokens{Prompt: usage.Count{N: 9, Source: usage.Tokenizer}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"oneslot/ledger"
+	"oneslot/ledger/sqlite"
 	"oneslot/usage"
 )
 
@@ -20,10 +21,10 @@ func filled(t *testing.T) *ledger.Ledger {
 		r.Created = start.Add(time.Duration(n) * 6 * time.Hour)
 		r.Key = []string{"team-a", "team-b"}[n%2]
 		r.Model = []string{"ripple", "ripple", "other"}[n%3]
-		r.QueueWait = time.Duration(n) * time.Second
+		r.QueueWait, r.Slot = time.Duration(n)*time.Second, time.Duration(70+n)*time.Second
 		if n%4 == 3 {
 			r.Outcome, r.Tokens = ledger.Abandoned, usage.NotRun()
-			r.Slot = 0
+			r.Slot, r.Engine = 0, ""
 		}
 		must(t, l.Finish(r))
 	}
@@ -109,13 +110,13 @@ func TestSum(t *testing.T) {
 		want []string
 	}{
 		{ledger.ByKey, ledger.Query{}, []string{
-			`{"key":"team-a","outcomes":{"served":6},"queue_wait_ms":{"p50":4000,"p90":10000,"p99":10000},"requests":6,"slot_ms":462060,"tokens":{"prompt":4872,"cached_prompt":0,"thinking":3840,"answer":612,"completion":4452}}`,
-			`{"key":"team-b","outcomes":{"abandoned":3,"served":3},"queue_wait_ms":{"p50":5000,"p90":11000,"p99":11000},"requests":6,"slot_ms":231030,"tokens":{"prompt":2436,"cached_prompt":0,"thinking":1920,"answer":306,"completion":2226}}`,
-			`{"key":"team-c","outcomes":{"queued":1},"queue_wait_ms":{"p50":0,"p90":0,"p99":0},"requests":1,"slot_ms":0,"tokens":{"prompt":null,"cached_prompt":null,"thinking":null,"answer":null,"completion":null}}`,
+			`{"key":"team-a","requests":6,"outcomes":{"served":6},"tokens":{"prompt":4872,"cached_prompt":0,"thinking":3840,"answer":612,"completion":4452},"slot_ms":450000,"queue_wait_ms":{"p50":4000,"p90":10000,"p99":10000},"slot_hold_ms":{"p50":74000,"p90":80000,"p99":80000}}`,
+			`{"key":"team-b","requests":6,"outcomes":{"abandoned":3,"served":3},"tokens":{"prompt":2436,"cached_prompt":0,"thinking":1920,"answer":306,"completion":2226},"slot_ms":225000,"queue_wait_ms":{"p50":5000,"p90":11000,"p99":11000},"slot_hold_ms":{"p50":75000,"p90":79000,"p99":79000}}`,
+			`{"key":"team-c","requests":1,"outcomes":{"queued":1},"tokens":{"prompt":null,"cached_prompt":null,"thinking":null,"answer":null,"completion":null},"slot_ms":0,"queue_wait_ms":{"p50":0,"p90":0,"p99":0},"slot_hold_ms":{"p50":0,"p90":0,"p99":0}}`,
 		}},
 		{ledger.ByModel, ledger.Query{Outcome: ledger.Abandoned}, []string{
-			`{"model":"other","outcomes":{"abandoned":1},"queue_wait_ms":{"p50":11000,"p90":11000,"p99":11000},"requests":1,"slot_ms":0,"tokens":{"prompt":null,"cached_prompt":null,"thinking":0,"answer":0,"completion":0}}`,
-			`{"model":"ripple","outcomes":{"abandoned":2},"queue_wait_ms":{"p50":3000,"p90":7000,"p99":7000},"requests":2,"slot_ms":0,"tokens":{"prompt":null,"cached_prompt":null,"thinking":0,"answer":0,"completion":0}}`,
+			`{"model":"other","requests":1,"outcomes":{"abandoned":1},"tokens":{"prompt":null,"cached_prompt":null,"thinking":0,"answer":0,"completion":0},"slot_ms":0,"queue_wait_ms":{"p50":11000,"p90":11000,"p99":11000},"slot_hold_ms":{"p50":0,"p90":0,"p99":0}}`,
+			`{"model":"ripple","requests":2,"outcomes":{"abandoned":2},"tokens":{"prompt":null,"cached_prompt":null,"thinking":0,"answer":0,"completion":0},"slot_ms":0,"queue_wait_ms":{"p50":3000,"p90":7000,"p99":7000},"slot_hold_ms":{"p50":0,"p90":0,"p99":0}}`,
 		}},
 		{ledger.ByDay, ledger.Query{Key: "team-a"}, []string{
 			`{"day":"2026-12-03",`, `{"day":"2026-12-02",`, `{"day":"2026-12-01",`, `{"day":"2026-11-30",`,
@@ -176,7 +177,7 @@ func TestMaxRows(t *testing.T) {
 // TestMaxRowsLowered deletes many at the first write, a part at a time.
 func TestMaxRowsLowered(t *testing.T) {
 	dir := t.TempDir()
-	l, err := ledger.Open(t.Context(), ledger.Config{Dir: dir})
+	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir})
 	must(t, err)
 	for n := range 2500 {
 		must(t, l.Finish(served(n)))

@@ -10,6 +10,35 @@ import (
 	"oneslot/usage"
 )
 
+// Outcome says how a request ended, or that it has not.
+type Outcome string
+
+// The outcomes. Queued and Running are open; all others are final.
+const (
+	Queued       Outcome = "queued"
+	Running      Outcome = "running"
+	Rejected     Outcome = "rejected"      // refused, by the proxy or by the engine's 4xx
+	Abandoned    Outcome = "abandoned"     // left the line
+	Expired      Outcome = "expired"       // waited too long
+	Served       Outcome = "served"        // answered to the end
+	EngineFailed Outcome = "engine_failed" // the engine broke off
+	ClientGone   Outcome = "client_gone"   // the client left while it ran
+	Cancelled    Outcome = "cancelled"     // by the API
+	SlotLost     Outcome = "slot_lost"     // the hold on the engine was lost, or the process died
+)
+
+// Open reports whether a request with this outcome has not ended.
+func (o Outcome) Open() bool { return o == Queued || o == Running }
+
+// Valid reports whether o is one of the outcomes.
+func (o Outcome) Valid() bool {
+	switch o {
+	case Queued, Running, Rejected, Abandoned, Expired, Served, EngineFailed, ClientGone, Cancelled, SlotLost:
+		return true
+	}
+	return false
+}
+
 // Row is one request. It holds no text of prompt or answer.
 type Row struct {
 	// ID is ours: 32 hex digits.
@@ -57,6 +86,15 @@ func (r *Row) Record(report *usage.Report) {
 	r.Runs = report.Runs
 	r.EnginePrompt = report.EnginePrompt
 	r.EngineCompletion = report.EngineCompletion
+}
+
+// Counts are the token figures of the row: the client's in the order of
+// SumTokens, the accepted drafts, and the engine's own two.
+func (r *Row) Counts() [8]*usage.Count {
+	return [8]*usage.Count{
+		&r.Tokens.Prompt, &r.Tokens.CachedPrompt, &r.Tokens.Thinking, &r.Tokens.Answer,
+		&r.Tokens.Completion, &r.Tokens.DraftsAccepted, &r.EnginePrompt, &r.EngineCompletion,
+	}
 }
 
 // maxLabel is the longest text kept in a column, in bytes.

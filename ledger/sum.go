@@ -1,12 +1,10 @@
 package ledger
 
 import (
-	"context"
-	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
-	"sort"
+	"time"
 )
 
 // By is what rows are added up by.
@@ -19,15 +17,19 @@ const (
 	ByDay   By = "day"
 )
 
-// group is the SQL expression of the grouping.
-func (by By) group() (string, error) {
+// Valid reports whether by is one of the groupings.
+func (by By) Valid() bool { return by == ByKey || by == ByModel || by == ByDay }
+
+// of is the group of a row.
+func (by By) of(r *Row) string {
 	switch by {
-	case ByKey, ByModel:
-		return string(by), nil
+	case ByKey:
+		return r.Key
+	case ByModel:
+		return r.Model
 	case ByDay:
-		return "strftime('%Y-%m-%d', created/1000, 'unixepoch')", nil
 	}
-	return "", fmt.Errorf("%w: by %q: must be key, model or day", ErrInvalid, by)
+	return r.Created.UTC().Format(time.DateOnly)
 }
 
 // Sum adds up the rows of one group.
@@ -43,8 +45,9 @@ type Sum struct {
 	Tokens SumTokens
 	// SlotMS is how long engines were held, in ms.
 	SlotMS int64
-	// QueueWait is over the rows that have left the line.
-	QueueWait Percentiles
+	// QueueWait is over the rows that have left the line, Slot over those that
+	// held an engine.
+	QueueWait, Slot Percentiles
 }
 
 // SumTokens are sums of token figures.
@@ -64,136 +67,46 @@ type Percentiles struct {
 	P99 int64 `json:"p99"`
 }
 
-// MarshalJSON writes the group under the name of its grouping.
+// sum is the wire form of a Sum, but for its group.
+type sum struct {
+	Requests  int             `json:"requests"`
+	Outcomes  map[Outcome]int `json:"outcomes"`
+	Tokens    SumTokens       `json:"tokens"`
+	SlotMS    int64           `json:"slot_ms"`
+	QueueWait Percentiles     `json:"queue_wait_ms"`
+	Slot      Percentiles     `json:"slot_hold_ms"`
+}
+
+// MarshalJSON writes the group under the name of its grouping, before the rest.
 func (s Sum) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{
-		string(s.By): s.Group, "requests": s.Requests, "outcomes": s.Outcomes,
-		"tokens": s.Tokens, "slot_ms": s.SlotMS, "queue_wait_ms": s.QueueWait,
-	})
-}
-
-// Sum adds up the rows that q selects, whatever its page. Keys and models come
-// in the order of their names, days newest first.
-func (l *Ledger) Sum(ctx context.Context, q Query, by By) ([]Sum, error) {
-	group, err := by.group()
+	group, err := json.Marshal(map[By]string{s.By: s.Group})
 	if err != nil {
 		return nil, err
 	}
-	where, args, err := q.where()
+	rest, err := json.Marshal(sum{s.Requests, s.Outcomes, s.Tokens, s.SlotMS, s.QueueWait, s.Slot})
 	if err != nil {
 		return nil, err
 	}
-	if err := l.Flush(ctx); err != nil {
-		return nil, err
-	}
-	tx, err := l.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return nil, fault(l.path, "add up", err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	from := " FROM usage WHERE " + where
-	sums := adder{tx: tx, groups: map[string]*Sum{}}
-	if err := sums.addTotals(ctx, "SELECT "+group+" AS g, outcome, count(*), sum(prompt), sum(cached), sum(thinking), sum(answer),"+
-		" sum(completion), sum(slot_ms)"+from+" GROUP BY g, outcome", args); err != nil {
-		return nil, fault(l.path, "add up", err)
-	}
-	if err := sums.addWaits(ctx, "SELECT "+group+", queue_wait_ms"+from+" AND outcome NOT IN ('queued','rejected')", args); err != nil {
-		return nil, fault(l.path, "add up waits", err)
-	}
-	return ordered(sums.groups, by), nil
+	return append(append(group[:len(group)-1], ','), rest[1:]...), nil
 }
 
-// adder adds up the rows of queries by group.
-type adder struct {
-	tx     *sql.Tx
-	groups map[string]*Sum
-}
-
-func ordered(sums map[string]*Sum, by By) []Sum {
-	list := make([]Sum, 0, len(sums))
-	for group, s := range sums {
-		s.By, s.Group = by, group
-		list = append(list, *s)
+// UnmarshalJSON reads what MarshalJSON writes.
+func (s *Sum) UnmarshalJSON(raw []byte) error {
+	var rest sum
+	var group struct{ Key, Model, Day *string }
+	if err := errors.Join(json.Unmarshal(raw, &rest), json.Unmarshal(raw, &group)); err != nil {
+		return fmt.Errorf("ledger: sum: %w", err)
 	}
-	sort.Slice(list, func(i, j int) bool {
-		return (list[i].Group < list[j].Group) != (by == ByDay)
-	})
-	return list
-}
-
-// addTotals reads rows of group, outcome, count, five token sums and slot time.
-func (a adder) addTotals(ctx context.Context, query string, args []any) error {
-	rows, err := a.tx.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
+	*s = Sum{Requests: rest.Requests, Outcomes: rest.Outcomes, Tokens: rest.Tokens, SlotMS: rest.SlotMS, QueueWait: rest.QueueWait, Slot: rest.Slot}
+	switch {
+	case group.Key != nil:
+		s.By, s.Group = ByKey, *group.Key
+	case group.Model != nil:
+		s.By, s.Group = ByModel, *group.Model
+	case group.Day != nil:
+		s.By, s.Group = ByDay, *group.Day
+	default:
+		return fmt.Errorf("%w: a sum without key, model or day", ErrInvalid)
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var (
-			group   string
-			outcome Outcome
-			n       int
-			slot    int64
-			t       SumTokens
-		)
-		if err := rows.Scan(&group, &outcome, &n, &t.Prompt, &t.CachedPrompt, &t.Thinking, &t.Answer, &t.Completion, &slot); err != nil {
-			return err
-		}
-		s := a.groups[group]
-		if s == nil {
-			s = &Sum{Outcomes: map[Outcome]int{}}
-			a.groups[group] = s
-		}
-		s.Requests += n
-		s.Outcomes[outcome] += n
-		s.SlotMS += slot
-		s.Tokens.add(&t)
-	}
-	return rows.Err()
-}
-
-func (t *SumTokens) add(more *SumTokens) {
-	for _, f := range [...]struct{ sum, n **int64 }{
-		{&t.Prompt, &more.Prompt},
-		{&t.CachedPrompt, &more.CachedPrompt},
-		{&t.Thinking, &more.Thinking},
-		{&t.Answer, &more.Answer},
-		{&t.Completion, &more.Completion},
-	} {
-		switch {
-		case *f.n == nil:
-		case *f.sum == nil:
-			*f.sum = *f.n
-		default:
-			**f.sum += **f.n
-		}
-	}
-}
-
-// addWaits reads rows of group and wait.
-func (a adder) addWaits(ctx context.Context, query string, args []any) error {
-	rows, err := a.tx.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	waits := map[string][]int64{}
-	for rows.Next() {
-		var group string
-		var wait int64
-		if err := rows.Scan(&group, &wait); err != nil {
-			return err
-		}
-		waits[group] = append(waits[group], wait)
-	}
-	for group, list := range waits {
-		slices.Sort(list)
-		a.groups[group].QueueWait = Percentiles{P50: percentile(list, 50), P90: percentile(list, 90), P99: percentile(list, 99)}
-	}
-	return rows.Err()
-}
-
-// percentile is the nearest rank in sorted values.
-func percentile(sorted []int64, p int) int64 {
-	return sorted[(len(sorted)*p+99)/100-1]
+	return nil
 }

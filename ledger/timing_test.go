@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"oneslot/ledger"
+	"oneslot/ledger/sqlite"
 	"oneslot/usage"
 )
 
@@ -142,7 +143,7 @@ func TestRetentionWhileIdle(t *testing.T) {
 
 // TestCloseWhileFlushing answers everybody who waits for the disk.
 func TestCloseWhileFlushing(t *testing.T) {
-	l, err := ledger.Open(t.Context(), ledger.Config{Dir: t.TempDir(), Every: time.Hour})
+	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: t.TempDir(), Every: time.Hour})
 	must(t, err)
 	var all sync.WaitGroup
 	for n := range 20 {

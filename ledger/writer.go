@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,7 +9,6 @@ import (
 
 // Times of the writer.
 const (
-	sweepEvery  = time.Hour              // deletes by age also when nothing is written
 	retryFirst  = 100 * time.Millisecond // after a failed write, doubled up to
 	retryMost   = 5 * time.Second
 	maxBatch    = 1000 // rows a transaction, written or deleted
@@ -22,9 +19,8 @@ const (
 //
 // Its goroutine is started by start and ended by stop, which waits for it.
 type writer struct {
-	db   *sql.DB
-	path string
-	cfg  Config
+	store Store
+	cfg   Config
 
 	wake chan struct{} // holds one wake-up, so that nobody waits to give it
 	quit chan struct{} // closed by stop
@@ -39,9 +35,9 @@ type writer struct {
 	closed  bool
 }
 
-func newWriter(db *sql.DB, path string, cfg Config) *writer {
+func newWriter(store Store, cfg Config) *writer {
 	return &writer{
-		db: db, path: path, cfg: cfg,
+		store: store, cfg: cfg,
 		wake: make(chan struct{}, 1),
 		quit: make(chan struct{}),
 		turn: make(chan struct{}),
@@ -131,14 +127,14 @@ func (w *writer) lastError() error {
 // stop; then it writes what is left.
 func (w *writer) loop() {
 	defer close(w.done)
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
+	tend := time.NewTicker(w.cfg.Tend)
+	defer tend.Stop()
 	retry := time.Duration(0)
 	for {
 		select {
 		case <-w.wake:
 			w.gather(max(w.cfg.Every, retry))
-		case <-sweep.C:
+		case <-tend.C:
 		case <-w.quit:
 			return
 		}
@@ -192,12 +188,11 @@ func (w *writer) writeBatch(ctx context.Context) (more bool, err error) {
 	rows := w.writing
 	w.mu.Unlock()
 
-	swept, err := w.transact(ctx, rows)
+	swept, err := w.store.Write(ctx, rows.list(), w.keep())
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
-		err = fault(w.path, "write", err)
 		w.waiting = merge(w.writing, w.waiting)
 	}
 	w.err, w.writing = err, batch{}
@@ -229,9 +224,14 @@ func (w *writer) stop() error {
 			return fmt.Errorf("%d rows are lost: %w", len(w.waiting.order), err)
 		}
 	}
-	_, err := w.db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	if errors.Is(err, context.DeadlineExceeded) || busy(err) {
-		return nil // readers hold it open; the next Open takes it over
+	return nil
+}
+
+// keep is what stays, at this moment.
+func (w *writer) keep() Keep {
+	keep := Keep{Most: w.cfg.MaxRows}
+	if w.cfg.Retention > 0 {
+		keep.Since = w.cfg.Now().Add(-w.cfg.Retention)
 	}
-	return fault(w.path, "checkpoint", err)
+	return keep
 }

@@ -15,6 +15,7 @@ import (
 	"oneslot/api"
 	"oneslot/configs"
 	"oneslot/ledger"
+	"oneslot/ledger/sqlite"
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
 	"oneslot/queue"
@@ -88,7 +89,7 @@ func (p *program) build(ctx context.Context, w *world) error {
 	}
 	p.listen = l
 	p.closers = append(p.closers, func() error { return ignoreClosed(l.Close()) })
-	if p.ledger, err = ledger.Open(ctx, p.cfg.LedgerConfig()); err != nil {
+	if p.ledger, err = sqlite.Open(ctx, p.cfg.LedgerConfig()); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, p.ledger.Close)

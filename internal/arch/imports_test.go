@@ -11,7 +11,7 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
 	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
 	"api":                 {"api/metrics", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai"},
 	"api/metrics":         {"queue", "queue/line", "ledger"},
@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"reasoning":           {},
 	"usage":               {"reasoning", "internal/openai"},
 	"ledger":              {"usage"},
+	"ledger/sqlite":       {"ledger", "usage"},
 	"internal/openai":     {},
 	"internal/tokenizer":  {},
 	"internal/remote":     {},
@@ -54,7 +55,7 @@ var fences = []struct {
 	{"github.com/redis/go-redis/", []string{"queue", "cmd/oneslot"}, "only the line knows Redis"},
 	{"github.com/tmaxmax/go-sse", []string{"proxy", "proxy/downstream", "proxy/probe"}, "only the stream's two ends, and who tries one out, know its framing"},
 	{"go.uber.org/zap", []string{"api", "cmd/oneslot"}, "inner packages return facts; the edge logs them"},
-	{"modernc.org/sqlite", []string{"ledger"}, "only the ledger knows its file"},
+	{"modernc.org/sqlite", []string{"ledger/sqlite"}, "only the ledger knows its file"},
 	{"github.com/daulet/tokenizers", []string{"internal/tokenizer"}, "it needs a native library, everything else builds without"},
 	{"github.com/spf13/", []string{"cmd/oneslot"}, "the command line is cmd's"},
 	{"github.com/knadh/koanf/", []string{"configs"}, "settings are read in one place"},

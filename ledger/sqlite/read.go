@@ -1,0 +1,145 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"oneslot/ledger"
+)
+
+// Get finds a row on disk.
+func (s *store) Get(ctx context.Context, id string) (ledger.Row, error) {
+	row, err := scan(s.reader.QueryRowContext(ctx, "SELECT "+columns+" FROM usage WHERE id = ?", id).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ledger.Row{}, fmt.Errorf("%w: %s", ledger.ErrNotFound, id)
+	}
+	return row, fault(s.path, "read row "+id, err)
+}
+
+// List finds a page of rows.
+func (s *store) List(ctx context.Context, q ledger.Query) ([]ledger.Row, error) {
+	rows, err := s.list(ctx, q)
+	return rows, fault(s.path, "list", err)
+}
+
+func (s *store) list(ctx context.Context, q ledger.Query) (rows []ledger.Row, err error) {
+	where, args := condition(q)
+	if q.After != "" {
+		where += " AND (created, seq) < (SELECT created, seq FROM usage WHERE id = ?)"
+		args = append(args, q.After)
+	}
+	found, err := s.reader.QueryContext(ctx, "SELECT "+columns+" FROM usage WHERE "+where+
+		" ORDER BY created DESC, seq DESC LIMIT ?", append(args, q.Limit)...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = found.Close() }()
+	for found.Next() {
+		row, err := scan(found.Scan)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, found.Err()
+}
+
+// condition is that of q without its page, with its arguments.
+func condition(q ledger.Query) (string, []any) {
+	where, args := []string{"1"}, []any{}
+	also := func(condition string, arg any) {
+		where, args = append(where, condition), append(args, arg)
+	}
+	if !q.Since.IsZero() {
+		also("created >= ?", q.Since.UnixMilli())
+	}
+	if !q.Until.IsZero() {
+		also("created < ?", q.Until.UnixMilli())
+	}
+	if q.Key != "" {
+		also("key = ?", q.Key)
+	}
+	if q.Model != "" {
+		also("model = ?", q.Model)
+	}
+	if q.Outcome != "" {
+		also("outcome = ?", string(q.Outcome))
+	}
+	return strings.Join(where, " AND "), args
+}
+
+// grouping is the SQL expression of a grouping.
+func grouping(by ledger.By) string {
+	if by == ledger.ByDay {
+		return "strftime('%Y-%m-%d', created/1000, 'unixepoch')"
+	}
+	return string(by)
+}
+
+// Sum adds up in one view of the file.
+func (s *store) Sum(ctx context.Context, q ledger.Query, by ledger.By) ([]ledger.Sum, error) {
+	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, fault(s.path, "add up", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	where, args := condition(q)
+	from := " FROM usage WHERE " + where
+	a := adder{ledger.NewAdder(by), tx, args}
+	if err := a.totals(ctx, "SELECT "+grouping(by)+" AS g, outcome, count(*), sum(prompt), sum(cached), sum(thinking), sum(answer),"+
+		" sum(completion), sum(slot_ms)"+from+" GROUP BY g, outcome"); err != nil {
+		return nil, fault(s.path, "add up", err)
+	}
+	if err := a.times(ctx, "SELECT "+grouping(by)+", queue_wait_ms, outcome NOT IN ('queued','rejected'),"+
+		" slot_ms, engine <> '' AND outcome NOT IN ('queued','running')"+from); err != nil {
+		return nil, fault(s.path, "add up times", err)
+	}
+	return a.Sums(), nil
+}
+
+// adder adds up the rows of queries.
+type adder struct {
+	*ledger.Adder
+	tx   *sql.Tx
+	args []any
+}
+
+// totals reads rows of group, outcome, count, five token sums and slot time.
+func (a adder) totals(ctx context.Context, query string) error {
+	rows, err := a.tx.QueryContext(ctx, query, a.args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var group []byte
+		var t ledger.Total
+		n := &t.Tokens
+		if err := rows.Scan(&group, &t.Outcome, &t.Requests, &n.Prompt, &n.CachedPrompt, &n.Thinking, &n.Answer, &n.Completion, &t.SlotMS); err != nil {
+			return err
+		}
+		a.Total(group, &t)
+	}
+	return rows.Err()
+}
+
+// times reads rows of group, wait and slot time, with whether either counts.
+func (a adder) times(ctx context.Context, query string) error {
+	rows, err := a.tx.QueryContext(ctx, query, a.args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var group sql.RawBytes
+		var t ledger.Times
+		if err := rows.Scan(&group, &t.Wait, &t.Waited, &t.Hold, &t.Held); err != nil {
+			return err
+		}
+		a.Times(group, t)
+	}
+	return rows.Err()
+}
