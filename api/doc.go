@@ -8,7 +8,7 @@
 //	GET    /v1/queue, /v1/queue/{id}
 //	DELETE /v1/queue/{id}         cancel a request that waits or runs
 //	GET    /v1/usage/{id}         what a request used
-//	GET    /v1/usage              rows, newest first, or sums by key, model or day
+//	GET    /v1/usage              rows, newest first, or sums by key, model or day; JSON or CSV
 //	GET    /healthz /readyz /metrics
 //
 // The chat and model routes also answer without /v1, and each with a slash at its

@@ -6,11 +6,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"oneslot/internal/openai"
+	"oneslot/api/report"
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
@@ -142,6 +141,10 @@ func (s *Server) usage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	ask, err := report.Read(c.Request())
+	if err != nil {
+		return err
+	}
 	row, err := s.Ledger.Get(c.Request().Context(), id)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && !callerOf(c).owns(row.Key):
@@ -149,71 +152,23 @@ func (s *Server) usage(c echo.Context) error {
 	case err != nil:
 		return err
 	}
-	return c.JSON(http.StatusOK, row)
+	return s.desk(c).Row(row, ask.CSV)
 }
 
 // usages lists rows of the ledger, newest first, or adds them up. Callers see
 // their own.
 func (s *Server) usages(c echo.Context) error {
-	q := ledger.Query{Key: c.QueryParam("key"), Model: c.QueryParam("model"), Outcome: ledger.Outcome(c.QueryParam("outcome")), After: c.QueryParam("after")}
-	if m := responseID.FindStringSubmatch(q.After); m != nil {
-		q.After = m[1]
+	ask, err := report.Read(c.Request())
+	if err != nil {
+		return err
 	}
 	if who := callerOf(c); !who.admin {
-		q.Key = who.name
+		ask.Query.Key = who.name
 	}
-	var err error
-	if q.Since, err = moment(c, "since"); err != nil {
-		return err
-	}
-	if q.Until, err = moment(c, "until"); err != nil {
-		return err
-	}
-	if text := c.QueryParam("limit"); text != "" {
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 {
-			return openai.Invalid("limit", "invalid_value", "'limit' must be a whole number from 1 to 1000.")
-		}
-	}
-	ctx := c.Request().Context()
-	if by := c.QueryParam("by"); by != "" {
-		sums, err := s.Ledger.Sum(ctx, q, ledger.By(by))
-		return listed(c, sums, "", err)
-	}
-	rows, next, err := s.Ledger.List(ctx, q)
-	return listed(c, rows, next, err)
+	return s.desk(c).Answer(c.Request().Context(), ask)
 }
 
-// moment reads a time: seconds since 1970, or as in RFC 3339, or a day.
-func moment(c echo.Context, name string) (time.Time, error) {
-	text := c.QueryParam(name)
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return time.Unix(n, 0), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, openai.Invalid(name, "invalid_value", "'%s' must be seconds since 1970, or a time such as 2026-11-30T15:00:00Z, or a day.", name)
-}
-
-// listed answers with a page.
-func listed[T any](c echo.Context, data []T, next string, err error) error {
-	switch {
-	case errors.Is(err, ledger.ErrInvalid):
-		return openai.Invalid("", "invalid_value", "%s.", strings.TrimPrefix(err.Error(), ledger.ErrInvalid.Error()+": "))
-	case err != nil:
-		return err
-	}
-	if data == nil {
-		data = []T{}
-	}
-	var after *string
-	if next != "" {
-		after = &next
-	}
-	return c.JSON(http.StatusOK, map[string]any{"object": "list", "data": data, "has_more": next != "", "next_after": after})
+// desk answers out of the ledger; each page gets the time of an answer.
+func (s *Server) desk(c echo.Context) *report.Desk {
+	return &report.Desk{Ledger: s.Ledger, To: c.Response(), Page: func() { s.bound(c) }}
 }

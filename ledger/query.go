@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -42,4 +43,15 @@ func (q *Query) check() error {
 func (q *Query) Selects(r *Row) bool {
 	return (q.Since.IsZero() || !r.Created.Before(q.Since)) && (q.Until.IsZero() || r.Created.Before(q.Until)) &&
 		(q.Key == "" || r.Key == q.Key) && (q.Model == "" || r.Model == q.Model) && (q.Outcome == "" || r.Outcome == q.Outcome)
+}
+
+// RowID is the id of the row of a request that a client knows by a response's id,
+// such as chatcmpl-ID.
+func RowID(id string) string {
+	for _, prefix := range []string{"chatcmpl-", "cmpl-", "resp_", "msg_"} {
+		if rest, ok := strings.CutPrefix(id, prefix); ok {
+			return rest
+		}
+	}
+	return id
 }

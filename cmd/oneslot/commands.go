@@ -38,7 +38,7 @@ func rootCommand(w *world) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: %w; `%s --help` lists the flags", errUsage, err, c.CommandPath())
 	})
-	root.AddCommand(serveCommand(w), simCommand(w), probeCommand(w), configCommand(w), keyCommand(), healthCommand(w), versionCommand())
+	root.AddCommand(serveCommand(w), simCommand(w), probeCommand(w), usageCommand(w), configCommand(w), keyCommand(), healthCommand(w), versionCommand())
 	return root
 }
 

@@ -35,6 +35,7 @@ type proxyUnderTest struct {
 	client *http.Client
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	logs   *lockedBuffer
+	data   string       // its data folder
 	stop   func() error // ends the program as SIGTERM does and waits for it
 }
 
@@ -67,11 +68,12 @@ func start(t *testing.T, sim simengine.Config, settings string, first ...answeri
 	line := simtest.NewPipes()
 	p.dial = line.Dial
 	dir := t.TempDir()
+	p.data = filepath.Join(dir, "data")
 	if !strings.Contains(settings, "engines:") {
 		settings += "\nengines: [{name: spark, url: \"http://engine.test\", model: ripple, dialect: sglang}]\n"
 	}
 	file := filepath.Join(dir, "oneslot.yaml")
-	if err := os.WriteFile(file, []byte(settings+"\ndata: "+filepath.Join(dir, "data")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(settings+"\ndata: "+p.data+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

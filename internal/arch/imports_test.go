@@ -11,9 +11,10 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/export", "ledger/live", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
 	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
-	"api":                 {"api/metrics", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai"},
+	"api":                 {"api/metrics", "api/report", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai"},
+	"api/report":          {"internal/openai", "ledger", "ledger/export"},
 	"api/metrics":         {"queue", "queue/line", "ledger"},
 	"queue":               {"queue/line"},
 	"queue/line":          {},
@@ -30,6 +31,8 @@ var mayImport = map[string][]string{
 	"usage":               {"reasoning", "internal/openai"},
 	"ledger":              {"usage"},
 	"ledger/sqlite":       {"ledger", "usage"},
+	"ledger/export":       {"ledger", "usage"},
+	"ledger/live":         {"ledger", "internal/remote"},
 	"internal/openai":     {},
 	"internal/tokenizer":  {},
 	"internal/remote":     {},
