@@ -4,6 +4,7 @@
 // # Routes
 //
 //	POST   /v1/chat/completions   queued, then answered by an engine
+//	POST   /v1/completions        the same for raw text
 //	GET    /v1/models, /v1/models/{id}
 //	GET    /v1/queue, /v1/queue/{id}
 //	DELETE /v1/queue/{id}         cancel a request that waits or runs
@@ -11,7 +12,7 @@
 //	GET    /v1/usage              rows, newest first, or sums by key, model or day; JSON or CSV
 //	GET    /healthz /readyz /metrics
 //
-// The chat and model routes also answer without /v1, and each with a slash at its
+// The queued routes and those of the models also answer without /v1, and each with a slash at its
 // end. Everything else is a 404 in OpenAI's shape; nothing is ever forwarded by
 // path, and nothing is redirected. HEAD works where GET does.
 //

@@ -47,11 +47,14 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 	if err != nil {
 		return err
 	}
+	if req.Prompt == "" {
+		ask = ask.Guard(req.MaxTokens, s.cfg.AnswerReserve)
+	}
 	x.pool, x.class, x.limit = pool, class, who.maxWaiting
 	x.row.Class = class.String()
 	x.call = &proxy.Call{
 		ID: x.row.ID, Key: x.row.Key, Request: req, Talk: talk, Field: field,
-		Budget: ask.Guard(req.MaxTokens, s.cfg.AnswerReserve), Sources: req.IncludeSources || s.cfg.Sources,
+		Budget: ask, Sources: req.IncludeSources || s.cfg.Sources,
 	}
 	return nil
 }

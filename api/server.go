@@ -18,6 +18,7 @@ import (
 	"oneslot/proxy/engine"
 	"oneslot/proxy/surface"
 	"oneslot/proxy/surface/chat"
+	"oneslot/proxy/surface/completions"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -55,6 +56,9 @@ type Config struct {
 	Sources bool
 	// Client times the bytes to a waiting client.
 	Client downstream.Config
+	// SplitCompletions has thinking split from the text of /v1/completions too.
+	// Zero means that all of it is answer.
+	SplitCompletions bool
 	// Field is where thinking goes unless a request says otherwise.
 	Field openai.ReasoningField
 }
@@ -179,6 +183,7 @@ func (s *Server) routes() {
 		}
 	}
 	queued(chat.API{}, "/chat/completions")
+	queued(completions.API{Split: s.cfg.SplitCompletions}, "/completions")
 	keyed(get, s.models, "/v1/models", "/models")
 	keyed(get, s.model, "/v1/models/*", "/models/*")
 	keyed(get, s.line, "/v1/queue")

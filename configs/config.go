@@ -96,6 +96,8 @@ type Queue struct {
 // Reasoning is how thinking is shown.
 type Reasoning struct {
 	Field string `koanf:"field" oneof:"reasoning_content reasoning both content_tags hidden"`
+	// Completions says whether the text of /v1/completions is split too.
+	Completions string `koanf:"completions" oneof:"off split"`
 	// AnswerReserve is how many of a request's max_tokens thinking leaves for the
 	// answer. Zero means none.
 	AnswerReserve int `koanf:"answer_reserve" least:"0"`
@@ -148,7 +150,7 @@ func Default() Config {
 			Lease: seconds(15), OnDisconnect: "abort", AbortBound: seconds(15), PoisonGrace: seconds(60),
 		},
 		Reasoning: Reasoning{
-			Field:  "reasoning_content",
+			Field: "reasoning_content", Completions: "off",
 			Effort: Effort{Minimal: 256, Low: 1024, Medium: 4096, High: 16384, XHigh: budget.NoLimit, Max: budget.NoLimit},
 		},
 		Usage: Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},

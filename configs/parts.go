@@ -71,7 +71,7 @@ func (c *Config) APIConfig() api.Config {
 	out := api.Config{
 		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
 		Loopback: loopback(host), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Sources: c.Usage.Sources,
-		Efforts: c.Reasoning.Effort.tokens(), AnswerReserve: c.Reasoning.AnswerReserve,
+		Efforts: c.Reasoning.Effort.tokens(), AnswerReserve: c.Reasoning.AnswerReserve, SplitCompletions: c.Reasoning.Completions == "split",
 		Client: downstream.Config{
 			CommitAfter: time.Duration(c.Queue.CommitAfter), Heartbeat: time.Duration(c.Queue.Heartbeat), Beat: c.Queue.HeartbeatMode,
 			WriteTimeout: time.Duration(c.Limits.WriteTimeout),

@@ -33,6 +33,9 @@ type plan struct {
 // here, at once for a budget of nothing.
 func (o *order) newPlan() plan {
 	d := o.info.Dialect
+	if o.call.Request.Prompt != "" {
+		return plan{ask: o.call.Budget} // a template is needed to close thinking
+	}
 	p := plan{ask: o.call.Budget, asks: d.BudgetField != "" && o.call.Budget.Tokens != budget.NoLimit}
 	p.able = d.Continue != engine.ContinueNone && o.format.OffPrefill != "" && !o.stuck.Load() && !o.continued()
 	p.closed = p.able && !p.asks && p.ask.Tokens == 0

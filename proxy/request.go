@@ -22,6 +22,8 @@ var owned = map[string]bool{
 	"stop": true,
 	// How thinking is shown is decided here.
 	"include_reasoning": true,
+	// A prompt is repeated by whoever has it.
+	"echo": true, "best_of": true,
 }
 
 // denied are fields that could break the engine or open it to a client.
@@ -40,9 +42,6 @@ var bookkeeping = map[string]bool{
 	"prompt_cache_retention": true, "prompt_cache_options": true, "verbosity": true, "modalities": true, "audio": true,
 	"prediction": true, "web_search_options": true, "moderation": true,
 }
-
-// counted are the fields of which an engine makes its prompt.
-var counted = []string{"tools", "chat_template_kwargs", "continue_final_message", "add_generation_prompt"}
 
 // An order is a request as it goes to its engine.
 type order struct {
@@ -92,20 +91,14 @@ func (o *order) members(ctx context.Context) (set []openai.Member) {
 	put("model", openai.String(o.engine.UpstreamModel(o.info)))
 	put("stream", "true")
 	put("stream_options", streamOptions(d))
-	messages := openai.ForwardMessages(req.Messages, openai.Forwarding{
-		History: history(o.format.History), ThinkingField: d.ThinkingField, Split: o.divide, Prefill: req.Continued,
-	})
-	if o.plan.closed {
-		var flags []openai.Member
-		messages, flags = o.plan.behind(messages, o)
-		set = append(set, flags...)
-	}
-	if messages != req.Messages {
-		put("messages", messages)
-	}
+	set = append(set, o.asks()...)
 	set = append(set, o.plan.native(d)...)
-	if n := o.limit(ctx, messages); n > 0 {
-		put(d.LimitName, strconv.Itoa(n))
+	if n := o.limit(ctx); n > 0 {
+		name := d.LimitName
+		if req.Prompt != "" {
+			name = "max_tokens" // the only name that completions have
+		}
+		put(name, strconv.Itoa(n))
 	}
 	if d.RequestID {
 		put("rid", openai.String(o.id))
@@ -116,7 +109,7 @@ func (o *order) members(ctx context.Context) (set []openai.Member) {
 	if warm := o.format.Temperature; warm != nil && !req.Temperature {
 		put("temperature", strconv.FormatFloat(*warm, 'f', -1, 64))
 	}
-	if o.format.MarkersSpecial && (d.Name == engine.SGLang || d.Name == engine.VLLM) {
+	if o.format.MarkersSpecial && !req.Verbatim && (d.Name == engine.SGLang || d.Name == engine.VLLM) {
 		put("skip_special_tokens", "false")
 	}
 	return set
@@ -140,29 +133,6 @@ func history(h reasoning.History) openai.History {
 	return openai.KeepThinking
 }
 
-// divide splits the text of an earlier answer at the format's markers: a client
-// that sends an answer back with its thinking has an opener at its start.
-func (o *order) divide(text string) (thinking, answer string, ok bool) {
-	if len(o.format.Open) == 0 || len(o.format.Close) == 0 {
-		return "", text, false
-	}
-	parser := reasoning.New(o.format, reasoning.StartAnswer)
-	var t, a strings.Builder
-	take := func(segs []reasoning.Segment) {
-		for _, s := range segs {
-			if s.Kind == reasoning.Thinking {
-				t.WriteString(s.Text)
-			} else {
-				a.WriteString(s.Text)
-			}
-		}
-	}
-	take(parser.Feed(text))
-	_, closed := parser.Boundary()
-	take(parser.Close())
-	return t.String(), a.String(), closed && t.Len() > 0
-}
-
 // contextMargin is how many tokens before the end of its context SGLang stops
 // by itself; a limit that reaches further may be refused.
 const contextMargin = 2
@@ -170,16 +140,12 @@ const contextMargin = 2
 // limit returns the token limit to send. An engine that refuses a limit beyond
 // its context gets a shorter one; the prompt is counted only when a token a
 // byte would not fit, since that costs a call.
-func (o *order) limit(ctx context.Context, messages string) int {
+func (o *order) limit(ctx context.Context) int {
 	n, context := o.plan.left(o.call.Request.MaxTokens), o.info.ContextLength-contextMargin
 	if n == 0 || o.info.Dialect.Clamps || o.info.ContextLength == 0 || n+len(o.call.Request.Body) <= context {
 		return n
 	}
-	members := []openai.Member{{Key: "messages", Raw: messages}}
-	for i, v := range gjson.GetManyBytes(o.call.Request.Body, counted...) {
-		members = append(members, openai.Member{Key: counted[i], Raw: v.Raw})
-	}
-	prompt, err := o.engine.CountPrompt(ctx, members)
+	prompt, err := o.countPrompt(ctx)
 	if err != nil || prompt >= context {
 		return n // what is wrong the engine says best
 	}
@@ -196,6 +162,8 @@ func (o *order) continued() bool {
 func (o *order) start() reasoning.State {
 	f, req := o.format, o.call.Request
 	switch {
+	case req.Verbatim:
+		return reasoning.StartMidAnswer
 	case req.Constrained:
 		if f.ConstrainedStartsIn != 0 {
 			return f.ConstrainedStartsIn
@@ -209,13 +177,15 @@ func (o *order) start() reasoning.State {
 			prefill = first(f.Open) + req.PrefillThinking + first(f.Close) + prefill
 		}
 		return reasoning.StartAfter(f, prefill, f.StartsIn)
+	case req.Prompt != "":
+		return reasoning.StartInPrompt(f, gjson.Parse(req.Prompt).Str)
 	}
 	return f.StartsIn
 }
 
 func (o *order) splitter() *split.Splitter {
 	req := o.call.Request
-	cfg := split.Config{Format: o.format, Start: o.start(), Stop: req.Stop, Logprobs: req.Logprobs}
+	cfg := split.Config{Format: o.format, Start: o.start(), Stop: req.Stop, Logprobs: req.Logprobs && req.Prompt == "", Verbatim: req.Verbatim}
 	switch {
 	case !o.info.Dialect.Echoes:
 	case o.plan.closed:

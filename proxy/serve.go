@@ -15,7 +15,7 @@ import (
 
 // serve sends the request and moves the answer.
 func (p *pump) serve(body []byte) (Report, error) {
-	resp, err := p.order.engine.Chat(p.run.conn, body) //nolint:bodyclose // leaveOff closes it
+	resp, err := p.order.send(p.run.conn, body) //nolint:bodyclose // leaveOff closes it
 	if err != nil {
 		return p.unsent(err)
 	}

@@ -39,6 +39,33 @@ func StartAfter(f *Format, prefill string, def State) State {
 	return def
 }
 
+// StartInPrompt returns where a stream begins that goes on after a raw prompt,
+// which may hold whole conversations: what its last marker has opened or closed
+// counts. Where none says so, or text follows what was closed, the model may open
+// thinking by itself: StartAnswer.
+func StartInPrompt(f *Format, prompt string) State {
+	opener, _ := last(prompt, f.Open)
+	closer, after := last(prompt, f.Close)
+	switch {
+	case opener > closer:
+		return StartAfter(f, prompt[opener:], StartAnswer)
+	case closer >= 0 && !visible(prompt[after:], f.ControlTokens):
+		return StartClosed
+	}
+	return StartAnswer
+}
+
+// last finds the marker that begins last in text. Without one, at is -1.
+func last(text string, markers []string) (at, end int) {
+	at = -1
+	for _, m := range markers {
+		if i := strings.LastIndex(text, m); m != "" && i > at {
+			at, end = i, i+len(m)
+		}
+	}
+	return at, end
+}
+
 // visible reports whether text holds more than white space and control tokens.
 func visible(text string, control []string) bool {
 	for text = strings.TrimLeft(text, blanks); text != ""; text = strings.TrimLeft(text, blanks) {

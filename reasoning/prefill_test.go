@@ -89,3 +89,27 @@ func withinMarker(f reasoning.Format, text string, i int) bool {
 	}
 	return false
 }
+
+func TestStartInPrompt(t *testing.T) {
+	f := &reasoning.Format{Name: "x", Open: []string{"<a>"}, Close: []string{"</a>"}, StartsIn: reasoning.StartThinking}
+	for _, c := range []struct {
+		prompt string
+		want   reasoning.State
+	}{
+		{"", reasoning.StartAnswer},
+		{"once upon a time", reasoning.StartAnswer},
+		{"user: hi\nassistant: <a>\n", reasoning.StartThinking},
+		{"user: hi\nassistant: <a>so", reasoning.StartMidThinking},
+		{"user: hi\nassistant: <a>so</a>\n\n", reasoning.StartClosed},
+		{"user: hi\nassistant: <a>so</a>\n\nHello", reasoning.StartAnswer},
+		{"assistant: <a>so</a> Hello\nuser: more\nassistant: <a>", reasoning.StartThinking},
+		{"assistant: </a> Hello\nuser: more\nassistant: <a></a>", reasoning.StartClosed},
+	} {
+		if got := reasoning.StartInPrompt(f, c.prompt); got != c.want {
+			t.Errorf("after %q: %v, want %v", c.prompt, got, c.want)
+		}
+	}
+	if got := reasoning.StartInPrompt(&reasoning.Format{}, "x"); got != reasoning.StartAnswer {
+		t.Errorf("without markers: %v", got)
+	}
+}

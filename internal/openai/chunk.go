@@ -11,7 +11,8 @@ var ErrNotChunk = errors.New("openai: the engine sent an event that is not a JSO
 // A Chunk is what the proxy reads of one event of an engine's stream. Absent
 // and null fields are empty. The strings may share memory with the event.
 type Chunk struct {
-	// Content, Reasoning and Refusal are the texts of choices[0].delta.
+	// Content, Reasoning and Refusal are the texts of choices[0].delta. Content
+	// is also the text of a completion, which is choices[0].text.
 	// Reasoning is `reasoning_content`, else `reasoning` (vLLM's name).
 	Content, Reasoning, Refusal string
 	// ToolCalls and FunctionCall are raw JSON.
@@ -118,6 +119,12 @@ func (r *reader) choice(key string) bool {
 		if r.next() == '{' {
 			return r.object(r.delta)
 		}
+	case "text":
+		raw, ok := r.value()
+		if ok && raw[0] == '"' {
+			r.chunk.Content = unquote(raw)
+		}
+		return ok
 	case "finish_reason":
 		raw, ok := r.value()
 		if ok && raw[0] == '"' {

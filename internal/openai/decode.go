@@ -87,6 +87,11 @@ var (
 		"guided_json": anything, "guided_regex": anything, "guided_choice": anything, "guided_grammar": anything,
 		"structured_outputs": anything,
 	}
+	// rawKinds are those of a completion that differ from a chat's.
+	rawKinds = map[string]kind{
+		"prompt": textOrList, "echo": flag, "suffix": text, "best_of": integer, "logprobs": integer,
+		"messages": 0, "tools": 0, "tool_choice": 0, "parallel_tool_calls": 0, "top_logprobs": 0,
+	}
 	nested = []struct {
 		name  string
 		kinds map[string]kind
@@ -101,15 +106,15 @@ var (
 // of nested objects as "object.member".
 type fields map[string]gjson.Result
 
-// decode reads a request body.
-func decode(body string) (fields, error) {
+// decode reads a request body whose members are of the given kinds.
+func decode(body string, known map[string]kind) (fields, error) {
 	if !utf8.ValidString(body) {
 		return nil, Invalid("", "", "The request body is not valid UTF-8. Send JSON encoded as UTF-8.")
 	}
 	root, err := parse(body)
 	switch {
 	case body == "":
-		return nil, Invalid("", "", "The request body is empty. Send a JSON object with 'model' and 'messages'.")
+		return nil, Invalid("", "", "The request body is empty. Send a JSON object with 'model' and '%s'.", subject(known))
 	case errors.Is(err, errDeep):
 		return nil, Invalid("", "", "The request body is %v.", err)
 	case err != nil:
@@ -118,7 +123,7 @@ func decode(body string) (fields, error) {
 		return nil, Invalid("", "", "The request body is %s. Send a JSON object.", nameOf(root))
 	}
 	f := fields{}
-	if err := f.read("", kinds, root); err != nil {
+	if err := f.read("", known, root); err != nil {
 		return nil, err
 	}
 	for _, n := range nested {
@@ -127,6 +132,14 @@ func decode(body string) (fields, error) {
 		}
 	}
 	return f, nil
+}
+
+// subject is the member that says what is asked.
+func subject(known map[string]kind) string {
+	if known["prompt"] != 0 {
+		return "prompt"
+	}
+	return "messages"
 }
 
 // syntaxProblem says where the JSON is broken.

@@ -1,5 +1,5 @@
 // Package openai holds the wire types that the HTTP edge and the engine side
-// share: what oneslot reads of a chat request, how it edits one, what it reads
+// share: what oneslot reads of a request, how it edits one, what it reads
 // of an engine's event, how it writes an event of its own, and the error
 // envelope.
 //
@@ -9,7 +9,7 @@
 //
 // # What it promises
 //
-//   - DecodeChat never accepts what would be misread later: the body is one JSON
+//   - DecodeChat and DecodeCompletion never accept what would be misread later: the body is one JSON
 //     object in valid UTF-8, and each field that oneslot knows has its type or is
 //     null. Names count as they are spelled, and of a repeated one the last value
 //     counts, which is how the engines read them.

@@ -2,19 +2,28 @@ package openai
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/tidwall/gjson"
 )
 
-// A Request is a chat request as far as oneslot reads it. Body has the rest.
+// A Request is a request as far as oneslot reads it: a chat, or a completion of
+// raw text. Body has the rest.
 type Request struct {
-	// Body is the client's JSON, as it came.
+	// Body is the JSON that an engine is sent, but for what the proxy owns of it:
+	// the client's as it came, or made of that.
 	Body []byte
 	// Model is the name the client asked for.
 	Model string
-	// Messages is the list of messages as raw JSON.
+	// Messages is the list of messages as raw JSON; empty for raw text.
 	Messages string
+	// Prompt is the prompt of a completion of raw text as JSON: a string, or a
+	// list of token ids. Empty for a chat.
+	Prompt string
+	// Verbatim is whether the text of the answer is left as it comes: it is not
+	// split, and stop strings are the engine's business.
+	Verbatim bool
 	// Stream is whether the client wants events; absent and null mean no.
 	Stream bool
 	// IncludeUsage and IncludeSources are stream_options.
@@ -46,28 +55,77 @@ type Request struct {
 // DecodeChat reads a chat request. What it refuses comes back as a *Problem
 // with status 400 that names the field.
 func DecodeChat(body []byte) (*Request, error) {
-	f, err := decode(string(body))
+	f, err := decode(string(body), kinds)
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{
-		Body: body, Model: f["model"].Str, Messages: f["messages"].Raw, ServiceTier: f["service_tier"].Str,
+	r := newRequest(body, f)
+	r.Messages, r.Logprobs = f["messages"].Raw, f.is("logprobs")
+	return r.read(f, r.readMessages)
+}
+
+// DecodeCompletion reads a request for the completion of raw text, as DecodeChat
+// does a chat.
+func DecodeCompletion(body []byte) (*Request, error) {
+	known := maps.Clone(kinds)
+	maps.Copy(known, rawKinds)
+	f, err := decode(string(body), known)
+	if err != nil {
+		return nil, err
+	}
+	r := newRequest(body, f)
+	r.Logprobs = f["logprobs"].Exists()
+	return r.read(f, r.readPrompt)
+}
+
+// newRequest reads what a chat and a completion have in common.
+func newRequest(body []byte, f fields) *Request {
+	return &Request{
+		Body: body, Model: f["model"].Str, ServiceTier: f["service_tier"].Str,
 		Stream: f.is("stream"), IncludeUsage: f.is("stream_options.include_usage"), IncludeSources: f.is("stream_options.include_sources"),
-		Temperature: f["temperature"].Exists(), Logprobs: f.is("logprobs"), Constrained: f.constrained(),
+		Temperature: f["temperature"].Exists(), Constrained: f.constrained(),
 		HideReasoning: f.isNot("include_reasoning") || f.is("reasoning.exclude"),
 	}
+}
+
+func (r *Request) read(f fields, subject func(fields) error) (*Request, error) {
 	if r.Model == "" {
 		return nil, Invalid("model", "missing_required_parameter", "You must provide a model parameter. GET /v1/models lists the names.")
 	}
 	if n, ok := integerOf(f["n"]); ok && n != 1 {
 		return nil, Invalid("n", "unsupported_value", "'n' is %d, but the engine gives one answer at a time: it must be 1.", n)
 	}
-	for _, step := range []func(fields) error{r.readMessages, r.readLimits, r.readStop} {
+	for _, step := range []func(fields) error{subject, r.readLimits, r.readStop} {
 		if err := step(f); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// readPrompt takes one prompt: a text or a list of token ids, alone or as the
+// only element of a list. Two are two answers.
+func (r *Request) readPrompt(f fields) error {
+	p := f["prompt"]
+	if list := p.Array(); p.IsArray() && len(list) > 0 && list[0].Type != gjson.Number {
+		if len(list) > 1 {
+			return Invalid("prompt", "unsupported_value", "'prompt' is a list of %d prompts, but the engine gives one answer at a time. Send them one by one.", len(list))
+		}
+		p = list[0]
+	}
+	switch {
+	case !p.Exists() || p.IsArray() && len(p.Array()) == 0 || p.Type == gjson.String && p.Str == "":
+		return Invalid("prompt", "missing_required_parameter", "Missing required parameter: 'prompt'. Send a text, or a list of token ids.")
+	case p.Type != gjson.String && !p.IsArray():
+		return wrongType("prompt", "a string, or an array of token ids", p)
+	}
+	for _, id := range p.Array() {
+		if n, ok := integerOf(id); p.IsArray() && (!ok || n < 0) {
+			return wrongType("prompt", "a string, or an array of token ids", id)
+		}
+	}
+	r.Prompt = p.Raw
+	return nil
 }
 
 // readMessages checks the list lightly (the engine knows its own rules) and

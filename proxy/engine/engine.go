@@ -141,7 +141,16 @@ func (e *Engine) Close() { e.client.CloseIdleConnections() }
 // status it has. The caller closes the body. ctx is the run's, never a
 // client's: when it ends the connection is closed.
 func (e *Engine) Chat(ctx context.Context, body []byte) (*http.Response, error) {
-	req, err := e.request(ctx, http.MethodPost, "/v1/chat/completions", body)
+	return e.run(ctx, "/v1/chat/completions", body)
+}
+
+// Complete is Chat for a request to complete raw text.
+func (e *Engine) Complete(ctx context.Context, body []byte) (*http.Response, error) {
+	return e.run(ctx, "/v1/completions", body)
+}
+
+func (e *Engine) run(ctx context.Context, path string, body []byte) (*http.Response, error) {
+	req, err := e.request(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,8 @@ import (
 type Piece struct {
 	// Kind is the channel.
 	Kind reasoning.Kind
-	// Text is never empty.
+	// Text is never empty, unless the text is verbatim and the probabilities are
+	// those of half a character.
 	Text string
 	// Logprobs is the logprobs object that goes with the text, as raw JSON, or
 	// empty. Only answer pieces have one.
@@ -29,6 +30,9 @@ type Config struct {
 	Stop []string
 	// Logprobs is whether token probabilities are to be passed on.
 	Logprobs bool
+	// Verbatim says that all text is answer and passes as it comes, with its token
+	// probabilities; nothing else of the Config then counts.
+	Verbatim bool
 }
 
 // mode is who splits.
@@ -38,6 +42,7 @@ const (
 	undecided mode = iota
 	byParser
 	byEngine
+	byNobody
 )
 
 // A Splitter reads one stream. Create it with New.
@@ -68,6 +73,9 @@ func New(cfg Config) *Splitter {
 		echo:         echo{rest: cfg.Echo},
 		echoThinking: echo{rest: cfg.EchoThinking},
 	}
+	if cfg.Verbatim {
+		s.mode = byNobody
+	}
 	for _, opener := range cfg.Format.ToolOpen {
 		s.opener = max(s.opener, len(opener))
 	}
@@ -78,10 +86,22 @@ func New(cfg Config) *Splitter {
 // Add reads one chunk. The result is valid until the next call.
 func (s *Splitter) Add(c *openai.Chunk) []Piece {
 	s.out = s.out[:0]
+	if s.mode == byNobody {
+		return s.pass(c)
+	}
 	if c.Reasoning != "" && s.mode != byEngine {
 		s.yield()
 	}
 	s.read(s.echoThinking.strip(c.Reasoning), s.echo.strip(c.Content), c.Logprobs)
+	return s.out
+}
+
+// pass takes a chunk as it comes.
+func (s *Splitter) pass(c *openai.Chunk) []Piece {
+	s.thinking, s.content = "", c.Content
+	if c.Content != "" || c.Logprobs != "" {
+		s.out = append(s.out, Piece{Kind: reasoning.Answer, Text: c.Content, Logprobs: c.Logprobs})
+	}
 	return s.out
 }
 
@@ -142,6 +162,10 @@ func (s *Splitter) align(logprobs string) {
 // Close returns what was held back. Add must not be called after it.
 func (s *Splitter) Close() []Piece {
 	s.out = s.out[:0]
+	if s.mode == byNobody {
+		s.thinking, s.content = "", ""
+		return nil
+	}
 	s.read(s.echoThinking.close(), s.echo.close(), "")
 	if s.mode == byEngine {
 		s.edges.close(s.emit)
@@ -179,7 +203,7 @@ func (s *Splitter) answer(text string) {
 func (s *Splitter) Text() (thinking, content string) { return s.thinking, s.content }
 
 // Own reports whether the parser splits, so that the content of a chunk is raw.
-func (s *Splitter) Own() bool { return s.mode != byEngine }
+func (s *Splitter) Own() bool { return s.mode < byEngine }
 
 // Boundary returns the length in bytes of the raw text up to and including the
 // close marker, once thinking has ended in a stream that the parser splits.
@@ -199,6 +223,9 @@ func (s *Splitter) Aligned() bool { return !s.probs.broken }
 
 // Phase is the channel in which the next text would land.
 func (s *Splitter) Phase() reasoning.Kind {
+	if s.mode == byNobody {
+		return reasoning.Answer
+	}
 	if s.mode == byEngine {
 		if s.edges.answering() {
 			return reasoning.Answer

@@ -231,3 +231,23 @@ func FuzzSplitter(f *testing.F) {
 func ink(text string) string {
 	return strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "").Replace(text)
 }
+
+// TestVerbatim: nothing of the text is read, and the probabilities go with it.
+func TestVerbatim(t *testing.T) {
+	s := split.New(split.Config{Format: &reasoning.Format{Name: "x", Open: []string{"<a>"}, Close: []string{"</a>"}}, Stop: []string{"b"}, Verbatim: true})
+	for _, c := range []openai.Chunk{{Content: "\n <a>a"}, {Content: "b</a>", Logprobs: `{"tokens":["b"]}`}, {Logprobs: `{"tokens":["half"]}`}, {Content: "  "}} {
+		pieces := s.Add(&c)
+		if len(pieces) != 1 || pieces[0] != (split.Piece{Kind: reasoning.Answer, Text: c.Content, Logprobs: c.Logprobs}) {
+			t.Errorf("%+v becomes %+v", c, pieces)
+		}
+		if thinking, content := s.Text(); thinking != "" || content != c.Content {
+			t.Errorf("the text is %q, %q", thinking, content)
+		}
+	}
+	if len(s.Add(&openai.Chunk{FinishReason: "stop"})) > 0 || len(s.Close()) > 0 || s.Stopped() || s.Own() || s.Phase() != reasoning.Answer {
+		t.Error("it reads the text")
+	}
+	if _, ok := s.Boundary(); ok {
+		t.Error("it has a boundary")
+	}
+}

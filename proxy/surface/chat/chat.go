@@ -47,7 +47,7 @@ func (t *talk) Beat(e *downstream.Events, s downstream.Sign) {
 
 // Sink writes chunks or gathers one object.
 func (t *talk) Sink(st surface.Stage) surface.Sink {
-	s := shape{field: st.Field, open: st.Open, close: st.Close}
+	s := st.Shape()
 	if t.request.Stream {
 		return &stream{client: st.Client, emitter: t.emitter(st.Field), shape: s, usage: t.request.IncludeUsage, sources: st.Sources}
 	}

@@ -7,53 +7,16 @@ import (
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/split"
 	"oneslot/proxy/surface"
-	"oneslot/reasoning"
 	"oneslot/usage"
 
 	"github.com/tidwall/gjson"
 )
 
-// shape puts thinking where the client wants it.
-type shape struct {
-	field       openai.ReasoningField
-	open, close string // markers for FieldContentTags
-	inside      bool   // the open marker has been written
-}
-
-// delta returns what to write for a piece; ok is false when that is nothing.
-func (s *shape) delta(p split.Piece) (d openai.Delta, ok bool) {
-	if p.Kind == reasoning.Thinking {
-		switch s.field {
-		case openai.FieldHidden:
-			return d, false
-		case openai.FieldContentTags:
-			d.Content = p.Text
-			if !s.inside {
-				s.inside, d.Content = true, s.open+p.Text
-			}
-		case openai.FieldReasoningContent, openai.FieldReasoning, openai.FieldBoth:
-			d.Reasoning = p.Text
-		}
-		return d, true
-	}
-	d.Content, d.Logprobs = s.leave()+p.Text, p.Logprobs
-	return d, true
-}
-
-// leave returns the close marker where one is due.
-func (s *shape) leave() string {
-	if !s.inside {
-		return ""
-	}
-	s.inside = false
-	return s.close
-}
-
 // stream writes chunks.
 type stream struct {
 	client         *downstream.Client
 	emitter        *openai.Emitter
-	shape          shape
+	shape          surface.Shape
 	usage, sources bool // whether the usage is told, and with its sources
 	begun          bool
 	buf            []byte
@@ -79,7 +42,7 @@ func (s *stream) send(d openai.Delta) error {
 
 // Piece sends a chunk.
 func (s *stream) Piece(p split.Piece) error {
-	if d, ok := s.shape.delta(p); ok {
+	if d, ok := s.shape.Delta(p); ok {
 		return s.send(d)
 	}
 	return nil
@@ -89,7 +52,7 @@ func (s *stream) Piece(p split.Piece) error {
 func (s *stream) Raw(members, tools string) error {
 	d := openai.Delta{Raw: members}
 	if tools != "" {
-		d.Content, d.Raw = s.shape.leave(), openai.Join(members, `"tool_calls":`+openai.DropNulls(tools))
+		d.Content, d.Raw = s.shape.Leave(), openai.Join(members, `"tool_calls":`+openai.DropNulls(tools))
 	}
 	return s.send(d)
 }
@@ -99,7 +62,7 @@ func (s *stream) Finish(reason string, report func() usage.Report) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	if tail := s.shape.leave(); tail != "" {
+	if tail := s.shape.Leave(); tail != "" {
 		if err := s.send(openai.Delta{Content: tail}); err != nil {
 			return err
 		}
@@ -125,7 +88,7 @@ func (s *stream) Finish(reason string, report func() usage.Report) error {
 type whole struct {
 	talk               *talk
 	stage              surface.Stage
-	shape              shape
+	shape              surface.Shape
 	content, reasoning strings.Builder
 	probs              strings.Builder
 	members            []string
@@ -134,7 +97,7 @@ type whole struct {
 
 // Piece adds to the message.
 func (w *whole) Piece(p split.Piece) error {
-	d, _ := w.shape.delta(p)
+	d, _ := w.shape.Delta(p)
 	w.reasoning.WriteString(d.Reasoning)
 	w.content.WriteString(d.Content)
 	gjson.Get(d.Logprobs, "content").ForEach(func(_, entry gjson.Result) bool {
@@ -150,7 +113,7 @@ func (w *whole) Piece(p split.Piece) error {
 // Raw merges members into the message.
 func (w *whole) Raw(members, tools string) error {
 	if tools != "" {
-		w.content.WriteString(w.shape.leave())
+		w.content.WriteString(w.shape.Leave())
 		w.tools.Add(tools)
 	}
 	if members != "" {
@@ -161,7 +124,7 @@ func (w *whole) Raw(members, tools string) error {
 
 // Finish sends the object.
 func (w *whole) Finish(reason string, report func() usage.Report) error {
-	w.content.WriteString(w.shape.leave())
+	w.content.WriteString(w.shape.Leave())
 	// Typed SDKs require the key.
 	members := openai.MergeMembers(append([]string{`"refusal":null`}, w.members...)...)
 	if t := w.tools.JSON(); t != nil {
@@ -170,7 +133,7 @@ func (w *whole) Finish(reason string, report func() usage.Report) error {
 	m := openai.Message{
 		ID: w.talk.id, Model: w.talk.request.Model, Created: w.talk.created,
 		Content: w.content.String(), Reasoning: w.reasoning.String(), Raw: members, FinishReason: reason,
-		Field: w.shape.field, Usage: report().Wire(w.stage.Sources).AppendJSON(nil),
+		Field: w.stage.Field, Usage: report().Wire(w.stage.Sources).AppendJSON(nil),
 	}
 	if w.probs.Len() > 0 && w.stage.Aligned() {
 		m.Logprobs = `{"content":[` + w.probs.String() + `],"refusal":null}`

@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"oneslot/internal/openai"
+	"oneslot/reasoning"
+
+	"github.com/tidwall/gjson"
+)
+
+// counted are the fields of which an engine makes its prompt, besides the
+// messages.
+var counted = []string{"tools", "chat_template_kwargs", "continue_final_message", "add_generation_prompt"}
+
+// send has the engine begin.
+func (o *order) send(ctx context.Context, body []byte) (*http.Response, error) {
+	if o.call.Request.Prompt != "" {
+		return o.engine.Complete(ctx, body)
+	}
+	return o.engine.Chat(ctx, body)
+}
+
+// asks are the members that say what is to be gone on with.
+func (o *order) asks() (set []openai.Member) {
+	req := o.call.Request
+	if req.Prompt != "" {
+		set = append(set, openai.Member{Key: "prompt", Raw: req.Prompt})
+		if req.Verbatim && len(req.Stop) > 0 {
+			stop, _ := json.Marshal(req.Stop) // strings can be written
+			set = append(set, openai.Member{Key: "stop", Raw: string(stop)})
+		}
+		return set
+	}
+	messages := o.messages()
+	if o.plan.closed {
+		messages, set = o.plan.behind(messages, o)
+	}
+	if messages != req.Messages {
+		set = append(set, openai.Member{Key: "messages", Raw: messages})
+	}
+	return set
+}
+
+// messages are the client's as the engine reads them.
+func (o *order) messages() string {
+	return openai.ForwardMessages(o.call.Request.Messages, openai.Forwarding{
+		History: history(o.format.History), ThinkingField: o.info.Dialect.ThinkingField, Split: o.divide, Prefill: o.call.Request.Continued,
+	})
+}
+
+// countPrompt asks the engine how many tokens its prompt has.
+func (o *order) countPrompt(ctx context.Context) (int, error) {
+	req := o.call.Request
+	switch prompt := gjson.Parse(req.Prompt); {
+	case prompt.IsArray():
+		return len(prompt.Array()), nil
+	case req.Prompt != "":
+		return o.engine.Count(ctx, prompt.Str)
+	}
+	messages := o.messages()
+	if o.plan.closed {
+		messages, _ = o.plan.behind(messages, o)
+	}
+	members := []openai.Member{{Key: "messages", Raw: messages}}
+	for i, v := range gjson.GetManyBytes(req.Body, counted...) {
+		members = append(members, openai.Member{Key: counted[i], Raw: v.Raw})
+	}
+	return o.engine.CountPrompt(ctx, members)
+}
+
+// divide splits the text of an earlier answer at the format's markers: a client
+// that sends an answer back with its thinking has an opener at its start.
+func (o *order) divide(text string) (thinking, answer string, ok bool) {
+	if len(o.format.Open) == 0 || len(o.format.Close) == 0 {
+		return "", text, false
+	}
+	parser := reasoning.New(o.format, reasoning.StartAnswer)
+	var t, a strings.Builder
+	take := func(segs []reasoning.Segment) {
+		for _, s := range segs {
+			if s.Kind == reasoning.Thinking {
+				t.WriteString(s.Text)
+			} else {
+				a.WriteString(s.Text)
+			}
+		}
+	}
+	take(parser.Feed(text))
+	_, closed := parser.Boundary()
+	take(parser.Close())
+	return t.String(), a.String(), closed && t.Len() > 0
+}
