@@ -183,7 +183,7 @@ func (s *Splitter) Close() []Piece {
 // put takes classified text; answer text passes the stop strings.
 func (s *Splitter) put(kind reasoning.Kind, text string) {
 	if kind == reasoning.Thinking {
-		if !s.stop.met {
+		if !s.Stopped() {
 			s.out = append(s.out, Piece{Kind: kind, Text: text})
 		}
 		return
@@ -215,7 +215,10 @@ func (s *Splitter) Boundary() (int, bool) {
 }
 
 // Stopped reports whether a stop string has ended the answer.
-func (s *Splitter) Stopped() bool { return s.stop.met }
+func (s *Splitter) Stopped() bool { return s.stop.met != "" }
+
+// Stop is the stop string that has ended the answer; empty if none has.
+func (s *Splitter) Stop() string { return s.stop.met }
 
 // Aligned reports whether every token probability so far could be aligned with
 // its text.

@@ -8,12 +8,12 @@ import "strings"
 type stopper struct {
 	stops []string
 	held  string // a suffix that may be the beginning of a stop string
-	met   bool
+	met   string // the stop string that was met
 }
 
 // feed returns the text that is certain to stand before any stop string.
 func (s *stopper) feed(text string) string {
-	if s.met {
+	if s.met != "" {
 		return ""
 	}
 	if len(s.stops) == 0 {
@@ -24,31 +24,32 @@ func (s *stopper) feed(text string) string {
 	for _, stop := range s.stops {
 		open = min(open, len(text)-overlap(text, stop))
 	}
-	if first := s.find(text); first >= 0 && first <= open {
-		s.met, s.held = true, ""
+	if first, stop := s.find(text); first >= 0 && first <= open {
+		s.met, s.held = stop, ""
 		return text[:first]
 	}
 	s.held = text[open:]
 	return text[:open]
 }
 
-// find returns where the first whole stop string begins in text, or -1.
-func (s *stopper) find(text string) int {
-	first := -1
+// find returns where the first whole stop string begins in text, or -1, and
+// which it is.
+func (s *stopper) find(text string) (first int, met string) {
+	first = -1
 	for _, stop := range s.stops {
 		if i := strings.Index(text, stop); i >= 0 && (first < 0 || i < first) {
-			first = i
+			first, met = i, stop
 		}
 	}
-	return first
+	return first, met
 }
 
 // close returns what was held back, now that nothing more can complete it.
 func (s *stopper) close() string {
 	held := s.held
 	s.held = ""
-	if first := s.find(held); first >= 0 {
-		s.met = true
+	if first, stop := s.find(held); first >= 0 {
+		s.met = stop
 		return held[:first]
 	}
 	return held

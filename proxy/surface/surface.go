@@ -46,6 +46,8 @@ type Stage struct {
 	Open, Close string
 	// Sources is whether the usage object names where its figures come from.
 	Sources bool
+	// Stop returns the stop string that has ended the answer; empty if none has.
+	Stop func() string
 	// Aligned reports whether every token probability so far belongs to its text.
 	Aligned func() bool
 }
