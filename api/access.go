@@ -13,6 +13,7 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
+	"oneslot/proxy/surface/messages"
 	"oneslot/queue"
 	"oneslot/usage"
 
@@ -33,6 +34,9 @@ func (s *Server) access(next echo.HandlerFunc) echo.HandlerFunc {
 		id := strings.ReplaceAll(uuid.NewString(), "-", "")
 		c.Set(idKey, id)
 		c.Response().Header().Set("X-Request-Id", id)
+		if s.wording(c) == (messages.API{}) {
+			c.Response().Header().Set("Request-Id", id) // Anthropic's name for it
+		}
 		if c.Request().ContentLength != 0 {
 			// Also where nobody wants the body, since net/http reads on to its end. The
 			// deadline goes with the end of the body; a request without one must not

@@ -5,6 +5,8 @@
 //
 //	POST   /v1/chat/completions   queued, then answered by an engine
 //	POST   /v1/completions        the same for raw text
+//	POST   /v1/messages           the same in Anthropic's words
+//	POST   /v1/messages/count_tokens
 //	GET    /v1/models, /v1/models/{id}
 //	GET    /v1/queue, /v1/queue/{id}
 //	DELETE /v1/queue/{id}         cancel a request that waits or runs
@@ -20,8 +22,8 @@
 //
 //   - X-Request-Id is in every response. It names the request in the line, in
 //     the ledger and in the log. A client's own X-Request-Id is kept as a label.
-//   - Every error has OpenAI's shape, and X-Oneslot-Reason where OpenAI has no
-//     code for it. Refusals that a retry can heal carry Retry-After, 1 to 60 s.
+//   - Every error has OpenAI's shape, on the routes of messages Anthropic's, and
+//     X-Oneslot-Reason where OpenAI has no code for it. Refusals that a retry can heal carry Retry-After, 1 to 60 s.
 //   - All that can be refused is refused before the line is joined.
 //   - A request that was let in has exactly one outcome, in the ledger and in
 //     the one log line that it gets.

@@ -18,10 +18,13 @@ import (
 // too, or a page could not tell why. Without a list there is no CORS.
 func (s *Server) cors() echo.MiddlewareFunc {
 	return middleware.CORSWithConfig(middleware.CORSConfig{
-		AllowOrigins:  s.cfg.CORSOrigins,
-		AllowMethods:  []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
-		ExposeHeaders: []string{"X-Request-Id", "X-Oneslot-Reason", "X-Oneslot-Position", "X-Oneslot-Wait-Ms", "X-Should-Retry", "Retry-After"},
-		MaxAge:        600,
+		AllowOrigins: s.cfg.CORSOrigins,
+		AllowMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
+		ExposeHeaders: []string{
+			"X-Request-Id", "Request-Id", "X-Oneslot-Reason", "X-Oneslot-Position", "X-Oneslot-Wait-Ms", "X-Oneslot-Budget",
+			"X-Should-Retry", "Retry-After", "Retry-After-Ms", "WWW-Authenticate",
+		},
+		MaxAge: 600,
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/surface"
+	"oneslot/proxy/surface/chat"
+	"oneslot/proxy/surface/messages"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -153,7 +155,7 @@ func problem(err error) *openai.Problem {
 	}
 	if v.retry > 0 {
 		s := min(max(int((v.retry+time.Second-1)/time.Second), 1), 60)
-		p.Header["Retry-After"] = strconv.Itoa(s)
+		p.Header["Retry-After"], p.Header["Retry-After-Ms"] = strconv.Itoa(s), strconv.Itoa(s*1000)
 	}
 	if v.final {
 		p.Header["X-Should-Retry"] = "false"
@@ -168,27 +170,23 @@ func (s *Server) refuse(c echo.Context, err error) {
 	if errors.As(err, &routing) {
 		p = routingProblem(c, routing)
 	}
+	if p.Header == nil {
+		p.Header = map[string]string{}
+	}
+	p.Header[messages.IDHeader] = idOf(c)
 	for k, v := range p.Header {
 		c.Response().Header().Set(k, v)
 	}
 	s.bound(c)
-	text := p.JSON()
-	if a, ok := c.Get(surfaceKey).(surface.API); ok {
-		text = a.Problem(p)
-	}
-	_ = c.Blob(p.Status, "application/json", text)
+	_ = c.Blob(p.Status, "application/json", s.wording(c).Problem(p))
 }
 
-const surfaceKey = "surface"
-
-// speaks has the errors of a route in the shape of its API.
-func speaks(a surface.API) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			c.Set(surfaceKey, a)
-			return next(c)
-		}
+// wording is the API of a route, in whose shape its errors are.
+func (s *Server) wording(c echo.Context) surface.API {
+	if a, ok := s.apis[c.Path()]; ok {
+		return a
 	}
+	return chat.API{}
 }
 
 // routingProblem words what the router found: no such route or method.
@@ -197,7 +195,7 @@ func routingProblem(c echo.Context, e *echo.HTTPError) *openai.Problem {
 	r := c.Request()
 	switch e.Code {
 	case http.StatusNotFound:
-		p.Message = "There is no route " + r.Method + " " + cut(r.URL.Path, 200) + ". Clients use the base URL http://HOST:PORT/v1; the routes are POST /v1/chat/completions and /v1/completions, GET /v1/models, GET and DELETE /v1/queue/{id}, GET /v1/queue, GET /v1/usage and GET /v1/usage/{id}."
+		p.Message = "There is no route " + r.Method + " " + cut(r.URL.Path, 200) + ". Clients use the base URL http://HOST:PORT/v1; the routes are POST /v1/chat/completions, /v1/completions and /v1/messages, GET /v1/models, GET and DELETE /v1/queue/{id}, GET /v1/queue, GET /v1/usage and GET /v1/usage/{id}."
 	case http.StatusMethodNotAllowed:
 		p.Message = "The route " + cut(r.URL.Path, 200) + " does not take " + r.Method + ". Use: " + c.Response().Header().Get("Allow") + "."
 	}

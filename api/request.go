@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/surface"
+	"oneslot/proxy/surface/messages"
 
 	"github.com/labstack/echo/v4"
 )
@@ -64,6 +66,31 @@ func unknownModel(name string) *openai.Problem {
 		Status: http.StatusNotFound, Type: invalid, Code: "model_not_found", Param: "model",
 		Message: fmt.Sprintf("The model %q does not exist here. GET /v1/models lists the names.", cut(name, maxLabel)),
 	}
+}
+
+// pool finds the line for a model name. An engine whose name is not configured
+// and that cannot be asked for it gets the request: its line knows what to do
+// with one while the engine is down.
+func (s *Server) pool(ctx context.Context, name string) (*Pool, bool) {
+	if to, ok := s.cfg.Aliases[name]; ok {
+		name = to
+	}
+	for _, p := range s.Pools {
+		if p.model() == name {
+			return p, true
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, infoBound)
+	defer cancel()
+	for _, p := range s.Pools {
+		if !p.unnamed() {
+			continue
+		}
+		if _, err := p.Engines[0].Info(ctx); err != nil || p.model() == name {
+			return p, true
+		}
+	}
+	return s.Pools[0], s.cfg.AcceptAnyModel
 }
 
 // beatOf is how a request wants to be kept alive; it may differ from the
@@ -132,4 +159,29 @@ func (s *Server) tooLarge(r *http.Request) error {
 		Status: http.StatusRequestEntityTooLarge, Type: invalid, Code: "request_too_large",
 		Message: fmt.Sprintf("The request body is larger than the limit of %d bytes (limits.body).", s.cfg.Body),
 	}
+}
+
+// countPath is where Anthropic's clients have tokens counted.
+const countPath = "/messages/count_tokens"
+
+// countTokens says how many tokens the prompt of a request of messages has, and how
+// that is known. It needs no slot.
+func (s *Server) countTokens(c echo.Context) error {
+	body, err := s.body(c)
+	if err != nil {
+		return err
+	}
+	req, _, err := messages.API{}.Decode(surface.In{ID: idOf(c), Body: body})
+	if err != nil {
+		return err
+	}
+	pool, ok := s.pool(c.Request().Context(), req.Model)
+	if !ok {
+		return unknownModel(req.Model)
+	}
+	n, err := s.Proxy.CountPrompt(c.Request().Context(), req, pool.Slots())
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"input_tokens": n.N, "oneslot": map[string]any{"source": n.Source}})
 }

@@ -19,6 +19,7 @@ import (
 	"oneslot/proxy/surface"
 	"oneslot/proxy/surface/chat"
 	"oneslot/proxy/surface/completions"
+	"oneslot/proxy/surface/messages"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -114,6 +115,7 @@ type Server struct {
 	cfg      Config
 	echo     *echo.Echo
 	server   *http.Server
+	apis     map[string]surface.API // by route
 	draining atomic.Bool
 	// unwritten is whether the ledger was last seen failing.
 	unwritten atomic.Bool
@@ -140,7 +142,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 		cfg.Client.WriteTimeout = 30 * time.Second
 	}
 	cfg.Client.Problem = problem
-	s := &Server{Deps: deps, cfg: cfg, echo: echo.New()}
+	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), apis: map[string]surface.API{}}
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -179,11 +181,17 @@ func (s *Server) routes() {
 	open("/readyz", s.ready)
 	queued := func(a surface.API, path string) {
 		for _, base := range []string{"/v1", ""} {
-			s.echo.POST(base+path, s.answer(a), speaks(a), s.auth)
+			s.apis[base+path] = a
+			s.echo.POST(base+path, s.answer(a), s.auth)
 		}
 	}
 	queued(chat.API{}, "/chat/completions")
 	queued(completions.API{Split: s.cfg.SplitCompletions}, "/completions")
+	queued(messages.API{}, "/messages")
+	for _, base := range []string{"/v1", ""} {
+		s.apis[base+countPath] = messages.API{}
+		keyed([]string{http.MethodPost}, s.countTokens, base+countPath)
+	}
 	keyed(get, s.models, "/v1/models", "/models")
 	keyed(get, s.model, "/v1/models/*", "/models/*")
 	keyed(get, s.line, "/v1/queue")
@@ -222,29 +230,4 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return errors.Join(err, s.server.Close())
 	}
 	return nil
-}
-
-// pool finds the line for a model name. An engine whose name is not configured
-// and that cannot be asked for it gets the request: its line knows what to do
-// with one while the engine is down.
-func (s *Server) pool(ctx context.Context, name string) (*Pool, bool) {
-	if to, ok := s.cfg.Aliases[name]; ok {
-		name = to
-	}
-	for _, p := range s.Pools {
-		if p.model() == name {
-			return p, true
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, infoBound)
-	defer cancel()
-	for _, p := range s.Pools {
-		if !p.unnamed() {
-			continue
-		}
-		if _, err := p.Engines[0].Info(ctx); err != nil || p.model() == name {
-			return p, true
-		}
-	}
-	return s.Pools[0], s.cfg.AcceptAnyModel
 }

@@ -3,11 +3,16 @@ package proxy
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
 	"oneslot/internal/openai"
+	"oneslot/proxy/budget"
+	"oneslot/proxy/engine"
 	"oneslot/reasoning"
+	"oneslot/usage"
 
 	"github.com/tidwall/gjson"
 )
@@ -93,4 +98,56 @@ func (o *order) divide(text string) (thinking, answer string, ok bool) {
 	_, closed := parser.Boundary()
 	take(parser.Close())
 	return t.String(), a.String(), closed && t.Len() > 0
+}
+
+// CountPrompt counts the tokens of a request's prompt without running it, and
+// says how: by a tokenizer and the engine's own template, or, where that engine
+// offers neither, by an estimate from its texts. The slots are asked in turn; the
+// error is ErrUnreachable if none of their engines answers.
+func (p *Proxy) CountPrompt(ctx context.Context, req *openai.Request, slots []string) (usage.Count, error) {
+	var faults []error
+	for _, name := range slots {
+		t, err := p.target(name)
+		if err != nil {
+			return usage.Count{}, err
+		}
+		o, err := newOrder(ctx, t, &Call{Request: req, Budget: budget.Ask{Tokens: budget.NoLimit}})
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		switch n, err := o.countPrompt(ctx); {
+		case err == nil:
+			return usage.Count{N: n, Source: usage.Tokenizer}, nil
+		case errors.Is(err, engine.ErrCannotCount):
+			return o.estimate(ctx), nil
+		default:
+			faults = append(faults, err)
+		}
+	}
+	return usage.Count{}, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(faults...))
+}
+
+// What is taken for a token, and for what a template puts around a message, where
+// nobody can count.
+const (
+	bytesPerToken = 4
+	perMessage    = 4
+)
+
+// estimate takes the texts of a request for its prompt.
+func (o *order) estimate(ctx context.Context) usage.Count {
+	n, text := 0, gjson.GetBytes(o.body, "tools").Raw
+	gjson.GetBytes(o.body, "messages").ForEach(func(_, m gjson.Result) bool {
+		n += perMessage
+		text += openai.TextOf(m.Get("content")) + m.Get("reasoning_content").Str + m.Get("tool_calls").Raw
+		return true
+	})
+	words := len(text) / bytesPerToken
+	if o.counter != nil {
+		if counted, err := o.counter.Count(ctx, text); err == nil {
+			words = counted
+		}
+	}
+	return usage.Count{N: n + words, Source: usage.Estimate}
 }

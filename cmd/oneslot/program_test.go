@@ -139,6 +139,7 @@ type reply struct {
 	body     string
 	comments []string
 	events   []event
+	named    bool // events have names, as not with Chat Completions
 }
 
 // event is one event of a stream and when it came.
@@ -175,7 +176,7 @@ func (p *proxyUnderTest) do(req *http.Request) reply {
 func (p *proxyUnderTest) read(resp *http.Response) reply {
 	p.t.Helper()
 	defer resp.Body.Close()
-	r := reply{status: resp.StatusCode, header: resp.Header}
+	r := reply{status: resp.StatusCode, header: resp.Header, named: !strings.HasSuffix(resp.Request.URL.Path, "/completions")}
 	var all bytes.Buffer
 	var pending string
 	buf := make([]byte, 4096)
@@ -207,6 +208,10 @@ func (r *reply) block(t *testing.T, block string) {
 			r.comments = append(r.comments, strings.TrimPrefix(line[1:], " "))
 		case strings.HasPrefix(line, "data: "):
 			r.events = append(r.events, event{line[len("data: "):], time.Now()})
+		case strings.HasPrefix(line, "event: ") && r.named:
+			if _, data, _ := strings.Cut(block, "\ndata: "); !strings.HasPrefix(data, `{"type":"`+line[len("event: "):]+`"`) {
+				t.Errorf("the event's name is not its type: %q", block)
+			}
 		default:
 			t.Errorf("a line that clients do not expect: %q", line)
 		}

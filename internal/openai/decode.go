@@ -108,19 +108,9 @@ type fields map[string]gjson.Result
 
 // decode reads a request body whose members are of the given kinds.
 func decode(body string, known map[string]kind) (fields, error) {
-	if !utf8.ValidString(body) {
-		return nil, Invalid("", "", "The request body is not valid UTF-8. Send JSON encoded as UTF-8.")
-	}
-	root, err := parse(body)
-	switch {
-	case body == "":
-		return nil, Invalid("", "", "The request body is empty. Send a JSON object with 'model' and '%s'.", subject(known))
-	case errors.Is(err, errDeep):
-		return nil, Invalid("", "", "The request body is %v.", err)
-	case err != nil:
-		return nil, syntaxProblem(body)
-	case !root.IsObject():
-		return nil, Invalid("", "", "The request body is %s. Send a JSON object.", nameOf(root))
+	root, err := readObject(body, subject(known))
+	if err != nil {
+		return nil, err
 	}
 	f := fields{}
 	if err := f.read("", known, root); err != nil {
@@ -140,6 +130,43 @@ func subject(known map[string]kind) string {
 		return "prompt"
 	}
 	return "messages"
+}
+
+// ReadMembers returns the members of a request body that are not null, of a
+// repeated one the last, each as whole and valid JSON. What is no object comes
+// back as a *Problem with status 400.
+func ReadMembers(body []byte) (map[string]gjson.Result, error) {
+	root, err := readObject(string(body), "messages")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]gjson.Result{}
+	root.ForEach(func(key, value gjson.Result) bool {
+		if out[key.Str] = value; value.Type == gjson.Null {
+			delete(out, key.Str)
+		}
+		return true
+	})
+	return out, nil
+}
+
+// readObject reads a body that has to be an object with the member subject.
+func readObject(body, subject string) (gjson.Result, error) {
+	if !utf8.ValidString(body) {
+		return gjson.Result{}, Invalid("", "", "The request body is not valid UTF-8. Send JSON encoded as UTF-8.")
+	}
+	root, err := parse(body)
+	switch {
+	case body == "":
+		return root, Invalid("", "", "The request body is empty. Send a JSON object with 'model' and '%s'.", subject)
+	case errors.Is(err, errDeep):
+		return root, Invalid("", "", "The request body is %v.", err)
+	case err != nil:
+		return root, syntaxProblem(body)
+	case !root.IsObject():
+		return root, Invalid("", "", "The request body is %s. Send a JSON object.", nameOf(root))
+	}
+	return root, nil
 }
 
 // syntaxProblem says where the JSON is broken.

@@ -149,7 +149,7 @@ func (r *Request) readMessages(f fields) (err error) {
 		return Invalid("messages", "empty_array", "'messages' is empty. Send at least one message.")
 	}
 	if roleOf(last) == assistant {
-		r.Prefill, r.PrefillThinking = textOf(last.Get("content")), thinkingOf(last)
+		r.Prefill, r.PrefillThinking = TextOf(last.Get("content")), thinkingOf(last)
 		r.Continued = f.is("continue_final_message")
 	}
 	return nil
@@ -171,8 +171,8 @@ func checkMessage(param string, m gjson.Result) error {
 	return nil
 }
 
-// textOf joins the text of a message's content, a string or a list of parts.
-func textOf(content gjson.Result) string {
+// TextOf joins the text of a message's content, a string or a list of parts.
+func TextOf(content gjson.Result) string {
 	if !content.IsArray() {
 		return content.String()
 	}

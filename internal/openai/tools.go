@@ -89,3 +89,27 @@ func (t *ToolCalls) JSON() []byte {
 	}
 	return append(b, ']')
 }
+
+// A ToolCall is one call of a tool.
+type ToolCall struct {
+	// ID is the engine's; empty if it gave none.
+	ID string
+	// Name is the tool's. Input is what it is called with: JSON of a function's
+	// arguments, or the text of a custom tool.
+	Name, Input string
+	// Custom is whether the tool is one that takes text.
+	Custom bool
+}
+
+// Len is how many calls have come so far.
+func (t *ToolCalls) Len() int { return len(t.calls) }
+
+// Call returns the call that came as the i-th, as far as it has come.
+func (t *ToolCalls) Call(i int) ToolCall {
+	c := &t.calls[i]
+	return ToolCall{ID: c.id, Name: string(c.name), Input: string(c.input), Custom: c.custom}
+}
+
+// Input returns the input of the i-th call from a byte on, so that what has been
+// told of it need not be copied again.
+func (t *ToolCalls) Input(i, from int) string { return string(t.calls[i].input[from:]) }

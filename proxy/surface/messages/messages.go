@@ -1,0 +1,115 @@
+package messages
+
+import (
+	"net/http"
+
+	"oneslot/internal/openai"
+	"oneslot/proxy/downstream"
+	"oneslot/proxy/surface"
+)
+
+// API is Messages. The zero value is ready.
+type API struct{}
+
+// Decode makes a chat request of the client's.
+func (API) Decode(in surface.In) (*openai.Request, surface.Talk, error) {
+	body, hide, err := chat(in.Body)
+	if err != nil {
+		return nil, nil, err
+	}
+	req, err := openai.DecodeChat(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.HideReasoning = req.HideReasoning || hide
+	return req, &talk{id: in.ID, model: req.Model, stream: req.Stream}, nil
+}
+
+// IDHeader is where Problem looks for the id of the request, of which Anthropic's
+// error object holds a copy.
+const IDHeader = "X-Request-Id"
+
+// Problem is Anthropic's error object.
+func (API) Problem(p *openai.Problem) []byte { return problem(p, p.Header[IDHeader]) }
+
+func problem(p *openai.Problem, id string) []byte {
+	b := append([]byte(nil), `{"type":"error","error":{"type":`...)
+	b = append(openai.AppendString(b, kindOf(p)), `,"message":`...)
+	b = append(openai.AppendString(b, p.Message), `},"request_id":`...)
+	if id == "" {
+		return append(b, "null}"...)
+	}
+	return append(openai.AppendString(b, id), '}')
+}
+
+// kindOf is error.type, which follows from the status.
+func kindOf(p *openai.Problem) string {
+	switch p.Status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusForbidden:
+		return "permission_error"
+	case http.StatusNotFound:
+		return "not_found_error"
+	case http.StatusConflict:
+		return "conflict_error"
+	case http.StatusRequestEntityTooLarge:
+		return "request_too_large"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return "timeout_error"
+	case http.StatusServiceUnavailable:
+		return "overloaded_error"
+	}
+	if p.Status >= http.StatusInternalServerError {
+		return "api_error"
+	}
+	return "invalid_request_error"
+}
+
+// talk is one request.
+type talk struct {
+	id, model string
+	stream    bool
+	begun     bool // message_start is out
+}
+
+// begin adds message_start, once.
+func (t *talk) begin(e *downstream.Events) {
+	if t.begun {
+		return
+	}
+	t.begun = true
+	b := append(t.head([]byte(`{"type":"message_start","message":`)), `"content":[],"stop_reason":null,"stop_sequence":null,`...)
+	e.Named("message_start", append(b, `"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":null,"output_tokens":0}}}`...))
+}
+
+// head appends the members that a message begins with.
+func (t *talk) head(b []byte) []byte {
+	b = openai.AppendString(append(b, `{"id":`...), "msg_"+t.id)
+	return append(openai.AppendString(append(b, `,"type":"message","role":"assistant","model":`...), t.model), ',')
+}
+
+// Beat is a ping, after a comment that says why.
+func (t *talk) Beat(e *downstream.Events, s downstream.Sign) {
+	t.begin(e)
+	if s.Text != "" {
+		e.Comment(s.Text)
+	}
+	e.Named("ping", []byte(`{"type":"ping"}`))
+}
+
+// Fail is an error event, which ends a stream.
+func (t *talk) Fail(e *downstream.Events, p *openai.Problem) { e.Named("error", t.Problem(p)) }
+
+// Problem is Anthropic's error object.
+func (t *talk) Problem(p *openai.Problem) []byte { return problem(p, t.id) }
+
+// Sink writes events or gathers one object.
+func (t *talk) Sink(st surface.Stage) surface.Sink {
+	if t.stream {
+		return &stream{talk: t, stage: st}
+	}
+	return &whole{talk: t, stage: st}
+}
