@@ -2,6 +2,7 @@ package acceptance_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 type answer struct {
 	id, thinking, text, finish string
 	usage                      openai.CompletionUsage
+	header                     http.Header
 }
 
 // pair is a real engine with the proxy in front of it.
@@ -23,10 +25,10 @@ type pair struct {
 	proxy  *stack.Proxy
 }
 
-func connect(t *testing.T, split stack.Split) pair {
+func connect(t *testing.T, split stack.Split, more ...string) pair {
 	t.Helper()
 	engine := stack.StartEngine(t, split)
-	return pair{engine, stack.StartProxy(t, engine)}
+	return pair{engine, stack.StartProxy(t, engine, more...)}
 }
 
 // client is openai-go with nothing changed but the base URL, and no second tries
@@ -72,7 +74,8 @@ func reasoning(t *testing.T, raw string) string {
 func ask(t *testing.T, proxy *stack.Proxy, params openai.ChatCompletionNewParams) answer {
 	t.Helper()
 	c := client(proxy)
-	reply, err := c.Chat.Completions.New(t.Context(), params)
+	var response *http.Response
+	reply, err := c.Chat.Completions.New(t.Context(), params, option.WithResponseInto(&response))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +89,7 @@ func ask(t *testing.T, proxy *stack.Proxy, params openai.ChatCompletionNewParams
 		text:     choice.Message.Content,
 		finish:   choice.FinishReason,
 		usage:    reply.Usage,
+		header:   response.Header,
 	}
 }
 
@@ -94,7 +98,8 @@ func stream(t *testing.T, proxy *stack.Proxy, params openai.ChatCompletionNewPar
 	t.Helper()
 	params.StreamOptions = openai.ChatCompletionStreamOptionsParam{IncludeUsage: openai.Bool(true)}
 	c := client(proxy)
-	events := c.Chat.Completions.NewStreaming(t.Context(), params)
+	var response *http.Response
+	events := c.Chat.Completions.NewStreaming(t.Context(), params, option.WithResponseInto(&response))
 	defer events.Close()
 	var sum openai.ChatCompletionAccumulator
 	var thinking strings.Builder
@@ -127,6 +132,7 @@ func stream(t *testing.T, proxy *stack.Proxy, params openai.ChatCompletionNewPar
 		text:     sum.Choices[0].Message.Content,
 		finish:   sum.Choices[0].FinishReason,
 		usage:    usage,
+		header:   response.Header,
 	}
 }
 

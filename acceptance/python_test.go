@@ -12,10 +12,11 @@ import (
 )
 
 // python starts one of the Python programs and returns the lines it prints.
-func python(t *testing.T, script string, proxy *stack.Proxy, engine *stack.Engine) (*stack.Process, <-chan string) {
+func python(t *testing.T, script string, proxy *stack.Proxy, engine *stack.Engine, more ...string) (*stack.Process, <-chan string) {
 	t.Helper()
 	read, write := io.Pipe()
-	process := stack.Start(t, write, os.Getenv("ONESLOT_PYTHON"), "python/"+script, proxy.URL+"/v1", engine.Model)
+	args := append([]string{"python/" + script, proxy.URL + "/v1", engine.Model}, more...)
+	process := stack.Start(t, write, os.Getenv("ONESLOT_PYTHON"), args...)
 	lines := make(chan string, 64)
 	go func() {
 		defer close(lines)
@@ -50,8 +51,31 @@ func killed(t *testing.T, proxy *stack.Proxy, engine *stack.Engine) string {
 // TestPythonClient runs the tests that are written with openai-python.
 func TestPythonClient(t *testing.T) {
 	engine := stack.StartEngine(t, stack.ByProxy)
-	proxy := stack.StartProxy(t, engine)
-	process, lines := python(t, "client_test.py", proxy, engine)
+	process, lines := python(t, "client_test.py", stack.StartProxy(t, engine), engine)
+	report(t, process, lines)
+}
+
+// TestPythonBudget limits thinking with openai-python, on an engine that keeps a
+// budget and on one that does not.
+func TestPythonBudget(t *testing.T) {
+	for _, split := range []stack.Split{stack.ByProxy, stack.ByEngine, stack.Unaware} {
+		t.Run("split by "+string(split), func(t *testing.T) {
+			engine := stack.StartEngine(t, split)
+			proxy := stack.StartProxy(t, engine, "reasoning: {answer_reserve: 20}")
+			if split == stack.Unaware {
+				// That it keeps none shows with the first budget.
+				params := endless(t, engine, map[string]any{"thinking_budget": 8})
+				ask(t, proxy, params)
+			}
+			process, lines := python(t, "budget_test.py", proxy, engine, engine.CloseToken(t))
+			report(t, process, lines)
+		})
+	}
+}
+
+// report makes a subtest of every line that a Python program prints.
+func report(t *testing.T, process *stack.Process, lines <-chan string) {
+	t.Helper()
 	ran := 0
 	for open := true; open; {
 		select {

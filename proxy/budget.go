@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type plan struct {
 	ask  budget.Ask
 	able bool // thinking can be closed from here
 	asks bool // the engine is asked to keep it
+	told int  // what it is asked to keep, in tokens
 	used int  // completion tokens of the run that was cut
 
 	closed   bool   // the run begins behind closed thinking
@@ -36,10 +38,38 @@ func (o *order) newPlan() plan {
 	if o.call.Request.Prompt != "" {
 		return plan{ask: o.call.Budget} // a template is needed to close thinking
 	}
-	p := plan{ask: o.call.Budget, asks: d.BudgetField != "" && o.call.Budget.Tokens != budget.NoLimit}
+	p := plan{ask: o.call.Budget}
 	p.able = d.Continue != engine.ContinueNone && o.format.OffPrefill != "" && !o.stuck.Load() && !o.continued()
+	p.asks = d.BudgetField != "" && p.ask.Tokens != budget.NoLimit && !(p.able && o.deaf.Load())
+	p.told = p.ask.Tokens
 	p.closed = p.able && !p.asks && p.ask.Tokens == 0
 	return p
+}
+
+// keepRoom lowers what the engine is asked to keep, so that its markers too leave
+// room for the answer.
+func (o *order) keepRoom(ctx context.Context) {
+	if p := &o.plan; p.asks && p.ask.Room > 0 {
+		p.told = min(p.told, max(p.ask.Room-o.markers(ctx), 0))
+	}
+}
+
+// markersAtMost is what the markers are taken for where they cannot be counted, in
+// tokens.
+const markersAtMost = 16
+
+// markers is how many tokens the markers take that the model writes itself. An
+// engine's own budget does not count them.
+func (o *order) markers(ctx context.Context) int {
+	text := first(o.format.Close)
+	if o.format.StartsIn != reasoning.StartThinking {
+		text = first(o.format.Open) + text
+	}
+	n, err := o.counter.Count(ctx, text)
+	if err != nil {
+		return markersAtMost
+	}
+	return n
 }
 
 // slack is how far beyond its budget an engine that keeps it by itself may get
@@ -51,10 +81,20 @@ func (p *plan) gauge(counter usage.Counter) *budget.Gauge {
 	switch {
 	case p.ask.Tokens == budget.NoLimit || !p.able || p.closed:
 		return nil
-	case p.asks:
-		return budget.NewGauge(p.ask.Tokens+slack(p.ask.Tokens), counter)
 	default:
-		return budget.NewGauge(p.ask.Tokens, counter)
+		return budget.NewGauge(p.most(), counter)
+	}
+}
+
+// most is where thinking is closed from here, in tokens.
+func (p *plan) most() int {
+	switch n := p.ask.Tokens + slack(p.ask.Tokens); {
+	case !p.asks:
+		return p.ask.Tokens
+	case p.ask.Room > 0:
+		return min(n, p.ask.Room)
+	default:
+		return n
 	}
 }
 
@@ -96,7 +136,7 @@ func (p *plan) native(d *engine.Dialect) []openai.Member {
 	if !p.asks || p.closed {
 		return nil
 	}
-	return []openai.Member{{Key: d.BudgetField, Raw: fmt.Sprint(p.ask.Tokens)}}
+	return []openai.Member{{Key: d.BudgetField, Raw: fmt.Sprint(p.told)}}
 }
 
 // left is the client's limit less what a cut run has used of it.
@@ -188,6 +228,9 @@ func (p *pump) gauged(c *openai.Chunk) bool {
 		p.meter.Boundary(t.bytes)
 		p.bounded = true
 		p.run.stop(errBudget)
+		if plan := &p.order.plan; plan.asks && plan.most() > plan.told+slack(plan.told)/2 {
+			p.order.deaf.Store(true)
+		}
 	}
 	return t.cut
 }

@@ -197,3 +197,55 @@ func TestUnsupportedIsKnown(t *testing.T) {
 		}
 	})
 }
+
+// TestEngineThatKeepsNoBudget, though its kind does: it is helped late once, and
+// from then on thinking is closed from here, at the budget and from the start.
+func TestEngineThatKeepsNoBudget(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		endless := script.Script{script.Repeat(event(`{"content":"w "}`).Data, 0, 100*time.Millisecond)}
+		done := script.Script{event(`{"content":"done"}`), finish("stop"), script.Done()}
+		r := newRig(t, setup{
+			sim:   simengine.Config{Dialect: simengine.LlamaCPP, Scripts: []script.Script{endless, done, endless, done, done}},
+			count: wordsOf{}, format: closable(reasoning.StartThinking),
+		})
+		for _, want := range []struct {
+			budget, words, runs int
+			native              bool
+			outcome             string
+		}{{10, 10 + 10/4 + 32, 2, true, "cut"}, {10, 10, 2, false, "cut"}, {0, 0, 1, false, "off"}} {
+			before := len(r.sim.Stats().Runs)
+			r.budget = want.budget
+			got := r.serve(ask(true, ""))
+			reply := got.read()
+			if got.err != nil || len(strings.Fields(reply.reasoning)) != want.words || reply.content != "done" || got.report.Budget != want.outcome || got.report.Runs != want.runs {
+				t.Errorf("%+v: %v: %q | %q, %+v", want, got.err, reply.reasoning, reply.content, got.report)
+			}
+			if asked := strings.Contains(string(r.sim.Stats().Runs[before].Body), "thinking_budget_tokens"); asked != want.native {
+				t.Errorf("%+v: the engine was asked to keep it: %t", want, asked)
+			}
+		}
+	})
+}
+
+// TestRoomForTheAnswer is kept to the token: the engine is asked for less than
+// the room by its markers, and helped at the end of it.
+func TestRoomForTheAnswer(t *testing.T) {
+	for _, x := range []struct {
+		budget, room int
+		told         string
+		words        int
+	}{{60, 60, "59", 60}, {10, 60, "10", 10 + 10/4 + 32}, {50, 60, "50", 60}, {0, 1, "0", 1}} {
+		inBubble(t, func(t *testing.T) {
+			r := budgeted(t, setup{sim: simengine.Config{Dialect: simengine.LlamaCPP}}, event(`{"content":"w "}`), event(`{"content":"done"}`), finish("stop"), script.Done())
+			r.budget, r.room = x.budget, x.room
+			got := r.serve(ask(true, ""))
+			if reply := got.read(); got.err != nil || len(strings.Fields(reply.reasoning)) != x.words || reply.content != "done" {
+				t.Errorf("%+v: %v: %q | %q", x, got.err, reply.reasoning, reply.content)
+			}
+			var body map[string]json.RawMessage
+			if err := json.Unmarshal(r.sim.Stats().Runs[0].Body, &body); err != nil || string(body["thinking_budget_tokens"]) != x.told {
+				t.Errorf("%+v: %v: the engine was told %s", x, err, body["thinking_budget_tokens"])
+			}
+		})
+	}
+}

@@ -146,6 +146,7 @@ type rig struct {
 	proxy  *proxy.Proxy
 	slot   string // that requests are served on
 	budget int    // of thinking, in tokens; newRig sets it to no limit
+	room   int    // see budget.Ask
 }
 
 // setup says what a test wants to be different.
@@ -221,7 +222,7 @@ func (r *rig) startAs(body string, field openai.ReasoningField) *exchange {
 	}
 	call := &proxy.Call{
 		ID: id, Key: "team-a", Request: req, Talk: talk, Field: field,
-		Sources: req.IncludeSources, Budget: budget.Ask{Tokens: r.budget, Named: r.budget != budget.NoLimit}, Slot: r.slot, Idle: func() { x.idle.Add(1) },
+		Sources: req.IncludeSources, Budget: budget.Ask{Tokens: r.budget, Room: r.room, Named: r.budget != budget.NoLimit}, Slot: r.slot, Idle: func() { x.idle.Add(1) },
 	}
 	go func() {
 		defer close(x.done)

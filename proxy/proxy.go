@@ -69,6 +69,8 @@ type target struct {
 	counter usage.Counter
 	// stuck is set once a run with closed thinking was seen to think on.
 	stuck atomic.Bool
+	// deaf is set once the engine's own budget was seen to do nothing.
+	deaf atomic.Bool
 }
 
 // A Proxy runs requests on engines. Create it with New; it is safe for

@@ -63,6 +63,7 @@ func newOrder(ctx context.Context, t *target, call *Call) (*order, error) {
 	}
 	o := &order{target: t, call: call, info: info, format: t.read(info)}
 	o.plan = o.newPlan()
+	o.keepRoom(ctx)
 	o.write(ctx)
 	return o, nil
 }

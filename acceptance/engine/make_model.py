@@ -15,6 +15,7 @@ import argparse
 import json
 import math
 import pathlib
+import re
 from collections import Counter, defaultdict
 
 import gguf
@@ -66,6 +67,11 @@ TEMPLATE = """\
 {% if enable_thinking is defined and not enable_thinking %}<think></think>
 
 {% endif %}{% endif %}"""
+
+# The same for a model whose makers left thinking out of the template, and whose
+# markers are tokens like others. The engine then neither splits it nor keeps a
+# budget of it.
+UNAWARE = re.sub(r"{% if message.reasoning_content %}.*?{% endif %}|{% if enable_thinking .*?{% endif %}", "", TEMPLATE, flags=re.S)
 
 
 def train_tokenizer():
@@ -123,11 +129,11 @@ def matrices(tokenizer, follow, size):
     return numpy.eye(size, dtype=numpy.float32), logs / math.sqrt(size)
 
 
-def write_gguf(path, tokenizer, follow):
+def write_gguf(path, tokenizer, follow, plain=()):
     vocabulary = sorted(tokenizer.get_vocab(), key=tokenizer.token_to_id)
     size = -(-len(vocabulary) // 32) * 32
     tokens = vocabulary + [f"<|unused{n}|>" for n in range(size - len(vocabulary))]
-    kinds = [kind(token) for token in tokens]
+    kinds = [kind(token, plain) for token in tokens]
     embedding, output = matrices(tokenizer, follow, size)
     head, inner = 32, 32
 
@@ -175,11 +181,11 @@ def write_gguf(path, tokenizer, follow):
     writer.close()
 
 
-def kind(token):
-    """How llama.cpp treats a token: control tokens are parsed only on request."""
-    if token in SPECIAL:
+def kind(token, plain):
+    """How llama.cpp treats a token: control tokens are parsed and shown only on request."""
+    if token in SPECIAL and token not in plain:
         return gguf.TokenType.CONTROL
-    if token in (GAP, *TOOL):
+    if token in (GAP, *TOOL, *plain):
         return gguf.TokenType.USER_DEFINED
     return gguf.TokenType.UNUSED if token.startswith("<|unused") else gguf.TokenType.NORMAL
 
@@ -189,13 +195,15 @@ def merges(tokenizer):
     return [" ".join(pair) if isinstance(pair, list) else pair for pair in pairs]
 
 
-def make(folder):
-    """Writes tiny.gguf and tokenizer.json into the folder and returns the paths."""
+def make(folder, plain=()):
+    """Writes tiny.gguf and tokenizer.json into the folder and returns the paths.
+
+    The special tokens in plain are made tokens like others."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer()
     model, vocabulary = folder / "tiny.gguf", folder / "tokenizer.json"
-    write_gguf(model, tokenizer, bigrams(tokenizer))
+    write_gguf(model, tokenizer, bigrams(tokenizer), plain)
     tokenizer.save(str(vocabulary))
     return model, vocabulary
 

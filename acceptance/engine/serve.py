@@ -43,7 +43,7 @@ def parameters(options, model):
     params.ui = False
     params.verbosity = 0
     # SmolLM2 speaks in the same frames, and its own template knows nothing of thinking.
-    params.chat_template = make_model.TEMPLATE
+    params.chat_template = make_model.UNAWARE if options.unaware else make_model.TEMPLATE
     if options.raw:
         params.reasoning_format = xllamacpp.common_reasoning_format.COMMON_REASONING_FORMAT_NONE
     # Threads wait for each other by spinning, which on a busy machine is all they do.
@@ -62,9 +62,11 @@ def main():
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--context", type=int, default=8192)
     parser.add_argument("--raw", action="store_true", help="leave thinking markers in the text")
+    parser.add_argument("--unaware", action="store_true", help="serve with a template that knows nothing of thinking")
     options = parser.parse_args()
 
-    model, tokenizer = make_model.make(options.folder) if options.model == "tiny" else smollm2()
+    plain = (make_model.THINK, make_model.UNTHINK) if options.unaware else ()
+    model, tokenizer = make_model.make(options.folder, plain) if options.model == "tiny" else smollm2()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))

@@ -5,11 +5,12 @@ Called with the base URL and the model; prints one line of JSON a test,
 """
 
 import concurrent.futures
-import json
 import sys
 import unittest
 
 import openai
+
+import lines
 
 BASE_URL, MODEL = sys.argv[1:3]
 QUESTION = [{"role": "user", "content": "Wie lange dauert es?"}]
@@ -105,22 +106,4 @@ class Client(unittest.TestCase):
         self.assertEqual(reply.id, "chatcmpl-" + reply._request_id)
 
 
-class Lines(unittest.TestResult):
-    """Reports each test as one line of JSON."""
-
-    def say(self, test, fault=""):
-        print(json.dumps({"test": test.id().rsplit(".", 1)[-1], "fault": fault}), flush=True)
-
-    def addSuccess(self, test):
-        self.say(test)
-
-    def addFailure(self, test, err):
-        self.say(test, self._exc_info_to_string(err, test))
-
-    addError = addFailure
-
-    def addSkip(self, test, reason):
-        self.say(test, "skipped: " + reason)
-
-
-unittest.defaultTestLoader.loadTestsFromTestCase(Client).run(Lines())
+lines.run(Client)

@@ -33,6 +33,9 @@ type Split string
 const (
 	ByEngine Split = "engine"
 	ByProxy  Split = "proxy"
+	// Unaware is the proxy too, in front of an engine whose template knows nothing
+	// of thinking, so that it keeps no budget of it either.
+	Unaware Split = "proxy, from an engine that knows of no thinking"
 )
 
 // StartEngine starts the real engine and returns when it serves.
@@ -43,8 +46,12 @@ func StartEngine(t testing.TB, split Split) *Engine {
 		model = "tiny"
 	}
 	args := []string{"engine/serve.py", "--model", model, "--folder", t.TempDir(), "--context", fmt.Sprint(Context)}
-	if split == ByProxy {
+	switch split {
+	case ByProxy:
 		args = append(args, "--raw")
+	case Unaware:
+		args = append(args, "--unaware")
+	case ByEngine:
 	}
 	read, write := io.Pipe()
 	process := Start(t, write, env(t, "ONESLOT_PYTHON"), args...)

@@ -24,14 +24,26 @@ type Proxy struct {
 // times that tests of the line want.
 func StartProxy(t testing.TB, engine *Engine, more ...string) *Proxy {
 	t.Helper()
+	return startProxy(t, engine, "llamacpp", more)
+}
+
+// StartPlainProxy is StartProxy with a proxy that takes the engine for one that
+// knows the OpenAI API and nothing more.
+func StartPlainProxy(t testing.TB, engine *Engine, more ...string) *Proxy {
+	t.Helper()
+	return startProxy(t, engine, "openai", more)
+}
+
+func startProxy(t testing.TB, engine *Engine, dialect string, more []string) *Proxy {
+	t.Helper()
 	tokenizer := ""
 	if os.Getenv("ONESLOT_TOKENIZER") == "yes" {
 		tokenizer = engine.Tokenizer
 	}
 	return serve(t, append([]string{
 		"engines:",
-		fmt.Sprintf("  - {name: real, url: %q, model: %s, dialect: llamacpp, slots: 1, format: made, tokenizer: %q}",
-			engine.URL, engine.Model, tokenizer),
+		fmt.Sprintf("  - {name: real, url: %q, model: %s, dialect: %s, slots: 1, format: made, tokenizer: %q}",
+			engine.URL, engine.Model, dialect, tokenizer),
 		"formats:",
 		fmt.Sprintf("  - {name: made, open: [\"<think>\"], close: [\"</think>\"], starts_in: auto, markers_special: %t, off_prefill: \"</think>\\n\\n\"}",
 			engine.Model == "tiny"),

@@ -13,6 +13,12 @@ type Record struct {
 	SlotMS        int64            `json:"slot_ms"`
 	QueueWaitMS   int64            `json:"queue_wait_ms"`
 	Tokens        map[string]Count `json:"tokens"`
+	// Budget says what became of a thinking budget, Runs how many of the engine's
+	// runs made the answer; the engine's own totals are over all of them.
+	Budget           string `json:"budget"`
+	Runs             int    `json:"runs"`
+	EnginePrompt     Count  `json:"engine_prompt"`
+	EngineCompletion Count  `json:"engine_completion"`
 }
 
 // Count is a number of tokens with its source; N is nil where it is unknown.

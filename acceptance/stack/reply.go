@@ -51,16 +51,21 @@ func (e *Engine) Long() int {
 }
 
 // CallToken is the id of the token that opens a tool call, as a logit_bias names it.
-func (e *Engine) CallToken(t testing.TB) string {
+func (e *Engine) CallToken(t testing.TB) string { return e.token(t, "<tool_call>") }
+
+// CloseToken is the id of the token that closes thinking.
+func (e *Engine) CloseToken(t testing.TB) string { return e.token(t, closing) }
+
+func (e *Engine) token(t testing.TB, marker string) string {
 	t.Helper()
-	var opener struct {
+	var made struct {
 		Tokens []int `json:"tokens"`
 	}
-	e.Post(t, "/tokenize", map[string]any{"content": "<tool_call>", "parse_special": true}, &opener)
-	if len(opener.Tokens) != 1 {
-		t.Fatalf("the opener of a tool call is %v, want one token", opener.Tokens)
+	e.Post(t, "/tokenize", map[string]any{"content": marker, "parse_special": true}, &made)
+	if len(made.Tokens) != 1 {
+		t.Fatalf("%s is %v, want one token", marker, made.Tokens)
 	}
-	return strconv.Itoa(opener.Tokens[0])
+	return strconv.Itoa(made.Tokens[0])
 }
 
 // Reply asks the engine itself, first for the text, then for the ids behind it.

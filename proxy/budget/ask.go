@@ -21,6 +21,9 @@ type Efforts map[string]int
 type Ask struct {
 	// Tokens is the budget: NoLimit, 0 for no thinking, or the number of tokens.
 	Tokens int
+	// Room is how many tokens thinking may use at the very most, so that those kept
+	// for the answer are left. Zero means any number.
+	Room int
 	// Named is whether the request said anything about it.
 	Named bool
 }
@@ -79,11 +82,11 @@ func members(body []byte) map[string]gjson.Result {
 func (r *reader) ask() Ask {
 	switch {
 	case r.off:
-		return Ask{0, true}
+		return Ask{Tokens: 0, Named: true}
 	case r.tokens != NoLimit:
-		return Ask{r.tokens, true}
+		return Ask{Tokens: r.tokens, Named: true}
 	default:
-		return Ask{r.word, r.named}
+		return Ask{Tokens: r.word, Named: r.named}
 	}
 }
 
@@ -187,6 +190,7 @@ func (a Ask) Guard(maxTokens, reserve int) Ask {
 		return a
 	}
 	room := max(maxTokens-reserve, 0)
+	a.Room = max(room, 1)
 	if a.Tokens == NoLimit || a.Tokens > room {
 		a.Tokens = room
 	}

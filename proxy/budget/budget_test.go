@@ -16,32 +16,32 @@ func TestRead(t *testing.T) {
 		body string
 		want Ask
 	}{
-		{`{}`, Ask{NoLimit, false}},
-		{`{"reasoning_effort":null,"thinking":null,"reasoning":null}`, Ask{NoLimit, false}},
-		{`{"reasoning_effort":"low"}`, Ask{100, true}},
-		{`{"reasoning_effort":"LOW"}`, Ask{100, true}},
-		{`{"reasoning_effort":"max"}`, Ask{NoLimit, true}},
-		{`{"reasoning_effort":"none"}`, Ask{0, true}},
-		{`{"reasoning_effort":0.5}`, Ask{500, true}},
-		{`{"reasoning_effort":0}`, Ask{0, true}},
-		{`{"reasoning":{"effort":"high"}}`, Ask{1000, true}},
-		{`{"reasoning":{"max_tokens":7}}`, Ask{7, true}},
-		{`{"reasoning":{"enabled":false}}`, Ask{0, true}},
-		{`{"reasoning":{"enabled":true}}`, Ask{NoLimit, true}},
-		{`{"reasoning":{"exclude":true}}`, Ask{NoLimit, false}},
-		{`{"thinking":{"type":"disabled"}}`, Ask{0, true}},
-		{`{"thinking":{"type":"enabled"}}`, Ask{NoLimit, true}},
-		{`{"thinking":{"type":"enabled","budget_tokens":50}}`, Ask{50, true}},
-		{`{"thinking":false}`, Ask{0, true}},
-		{`{"enable_thinking":false}`, Ask{0, true}},
-		{`{"chat_template_kwargs":{"enable_thinking":false}}`, Ask{0, true}},
-		{`{"chat_template_kwargs":{"thinking":true}}`, Ask{NoLimit, true}},
-		{`{"thinking_budget":-1}`, Ask{NoLimit, true}},
-		{`{"thinking_budget":0}`, Ask{0, true}},
+		{`{}`, Ask{Tokens: NoLimit, Named: false}},
+		{`{"reasoning_effort":null,"thinking":null,"reasoning":null}`, Ask{Tokens: NoLimit, Named: false}},
+		{`{"reasoning_effort":"low"}`, Ask{Tokens: 100, Named: true}},
+		{`{"reasoning_effort":"LOW"}`, Ask{Tokens: 100, Named: true}},
+		{`{"reasoning_effort":"max"}`, Ask{Tokens: NoLimit, Named: true}},
+		{`{"reasoning_effort":"none"}`, Ask{Tokens: 0, Named: true}},
+		{`{"reasoning_effort":0.5}`, Ask{Tokens: 500, Named: true}},
+		{`{"reasoning_effort":0}`, Ask{Tokens: 0, Named: true}},
+		{`{"reasoning":{"effort":"high"}}`, Ask{Tokens: 1000, Named: true}},
+		{`{"reasoning":{"max_tokens":7}}`, Ask{Tokens: 7, Named: true}},
+		{`{"reasoning":{"enabled":false}}`, Ask{Tokens: 0, Named: true}},
+		{`{"reasoning":{"enabled":true}}`, Ask{Tokens: NoLimit, Named: true}},
+		{`{"reasoning":{"exclude":true}}`, Ask{Tokens: NoLimit, Named: false}},
+		{`{"thinking":{"type":"disabled"}}`, Ask{Tokens: 0, Named: true}},
+		{`{"thinking":{"type":"enabled"}}`, Ask{Tokens: NoLimit, Named: true}},
+		{`{"thinking":{"type":"enabled","budget_tokens":50}}`, Ask{Tokens: 50, Named: true}},
+		{`{"thinking":false}`, Ask{Tokens: 0, Named: true}},
+		{`{"enable_thinking":false}`, Ask{Tokens: 0, Named: true}},
+		{`{"chat_template_kwargs":{"enable_thinking":false}}`, Ask{Tokens: 0, Named: true}},
+		{`{"chat_template_kwargs":{"thinking":true}}`, Ask{Tokens: NoLimit, Named: true}},
+		{`{"thinking_budget":-1}`, Ask{Tokens: NoLimit, Named: true}},
+		{`{"thinking_budget":0}`, Ask{Tokens: 0, Named: true}},
 		// A number beats a word, the smaller number counts, off beats both.
-		{`{"reasoning_effort":"low","thinking_budget":500}`, Ask{500, true}},
-		{`{"thinking_budget":500,"thinking":{"type":"enabled","budget_tokens":50}}`, Ask{50, true}},
-		{`{"thinking_budget":500,"reasoning_effort":"none"}`, Ask{0, true}},
+		{`{"reasoning_effort":"low","thinking_budget":500}`, Ask{Tokens: 500, Named: true}},
+		{`{"thinking_budget":500,"thinking":{"type":"enabled","budget_tokens":50}}`, Ask{Tokens: 50, Named: true}},
+		{`{"thinking_budget":500,"reasoning_effort":"none"}`, Ask{Tokens: 0, Named: true}},
 	} {
 		if got, err := Read([]byte(c.body), efforts); err != nil || got != c.want {
 			t.Errorf("%s is %+v, %v; want %+v", c.body, got, err, c.want)
@@ -65,11 +65,17 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestGuard(t *testing.T) {
-	for _, c := range []struct{ tokens, limit, reserve, want int }{
-		{NoLimit, 0, 30, NoLimit}, {NoLimit, 100, 0, NoLimit}, {NoLimit, 100, 30, 70}, {50, 100, 30, 50}, {90, 100, 30, 70}, {0, 100, 30, 0}, {NoLimit, 20, 30, 0},
+	for _, c := range []struct{ tokens, limit, reserve, want, room int }{
+		{NoLimit, 0, 30, NoLimit, 0},
+		{NoLimit, 100, 0, NoLimit, 0},
+		{NoLimit, 100, 30, 70, 70},
+		{50, 100, 30, 50, 70},
+		{90, 100, 30, 70, 70},
+		{0, 100, 30, 0, 70},
+		{NoLimit, 20, 30, 0, 1},
 	} {
-		if got := (Ask{Tokens: c.tokens}).Guard(c.limit, c.reserve).Tokens; got != c.want {
-			t.Errorf("%+v is %d", c, got)
+		if got := (Ask{Tokens: c.tokens}).Guard(c.limit, c.reserve); got.Tokens != c.want || got.Room != c.room {
+			t.Errorf("%+v is %+v", c, got)
 		}
 	}
 }
