@@ -71,10 +71,17 @@ func load(src Sources) *loaded {
 	r := reader{from: func(key string) string { return l.origin[key] }}
 	r.read(place{}, k.Raw(), reflect.ValueOf(&l.cfg).Elem())
 	l.faults = append(l.faults, r.faults...)
+	if len(l.cfg.Redis) > 0 && !k.Exists("usage.max_rows") {
+		l.cfg.Usage.MaxRows = sharedRows
+	}
 	l.cfg.complete()
 	l.faults = append(l.faults, r.news(l.cfg.validate()))
 	return l
 }
+
+// sharedRows is the default of usage.max_rows for a ledger in Redis, whose memory
+// it takes: some 55 MB.
+const sharedRows = 100_000
 
 // atLine finds what YAML says of a place in the file.
 var atLine = regexp.MustCompile(`line \d+: (cannot unmarshal)?`)

@@ -274,3 +274,24 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsInRedis: the ledger of shared mode is kept small unless told otherwise.
+func TestRowsInRedis(t *testing.T) {
+	shared := engineLine + "\nredis: redis://127.0.0.1:6379\n"
+	for _, tc := range []struct {
+		file    string
+		environ []string
+		want    int
+	}{
+		{engineLine, nil, 1_000_000},
+		{shared, nil, 100_000},
+		{engineLine, []string{"ONESLOT_REDIS=redis://127.0.0.1:6379"}, 100_000},
+		{shared + "usage: {max_rows: 1000000}\n", nil, 1_000_000},
+		{shared, []string{"ONESLOT_USAGE_MAX_ROWS=7"}, 7},
+		{shared + "usage: {retention: 1d}\n", nil, 100_000},
+	} {
+		if got := mustLoad(t, tc.file, tc.environ, nil).Usage.MaxRows; got != tc.want {
+			t.Errorf("%q %q: %d rows, want %d", tc.file, tc.environ, got, tc.want)
+		}
+	}
+}

@@ -19,8 +19,8 @@ import (
 // TestMain runs as the process that is killed when the environment asks for
 // it, see TestKill.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(childDir); dir != "" {
-		child(dir)
+	if os.Getenv(childDir) != "" || os.Getenv(childRedis) != "" {
+		child()
 		return
 	}
 	goleak.VerifyTestMain(m)

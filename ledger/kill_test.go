@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
@@ -21,14 +22,14 @@ const childDir = "ONESLOT_LEDGER_TEST_DIR"
 
 // child begins, runs and ends rows for ever, and says which ones are sure to
 // be on disk.
-func child(dir string) {
+func child() {
 	fail := func(err error) {
 		if err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
 		}
 	}
-	l, err := sqlite.Open(context.Background(), ledger.Config{Dir: dir})
+	l, err := childOf(os.Getenv)
 	fail(err)
 	for n := 0; ; n += 3 {
 		running := queued(n + 1)
@@ -45,11 +46,12 @@ func child(dir string) {
 	}
 }
 
-// TestKill kills a process at many points of its work. Every row it had
+// TestKill kills a process at many points of its work, others each time. Every row it had
 // finished and seen on disk is still finished, and none is left open.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
-	for _, after := range []int{1, 2, 3, 5, 8, 13, 30} {
+	for round := range 12 {
+		after := 1 + rand.IntN(5*round+1)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), childDir+"="+dir)
 		out, err := cmd.StdoutPipe()
@@ -76,6 +78,9 @@ func TestKill(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		inspect(t, dir, last)
+		if t.Failed() {
+			t.Fatalf("round %d, killed after row %d", round, last)
+		}
 	}
 }
 

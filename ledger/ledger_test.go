@@ -17,26 +17,33 @@ import (
 )
 
 func TestRowIsKept(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "not there yet", "100% odd?#name")
-	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir})
-	must(t, err)
-	want := served(1)
-	want.ClientRequestID, want.Budget, want.Reason = "their own", "unsupported", "cancelled"
-	must(t, l.Begin(queued(1)))
-	must(t, l.Finish(want))
-	must(t, l.Close())
-	must(t, l.Close()) // again
+	each(t, func(t *testing.T, p place) {
+		l, err := p.open(t.Context(), ledger.Config{})
+		must(t, err)
+		want := served(1)
+		want.ClientRequestID, want.Budget, want.Reason = "their own", "unsupported", "cancelled"
+		must(t, l.Begin(queued(1)))
+		must(t, l.Finish(want))
+		must(t, l.Close())
+		must(t, l.Close()) // again
 
-	got := get(t, open(t, ledger.Config{Dir: dir}), 1)
-	if !got.Created.Equal(want.Created) {
-		t.Errorf("created %v, want %v", got.Created, want.Created)
-	}
-	got.Created = want.Created
-	if got != want {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+		got := get(t, at(t, p, ledger.Config{}), 1)
+		if !got.Created.Equal(want.Created) {
+			t.Errorf("created %v, want %v", got.Created, want.Created)
+		}
+		got.Created = want.Created
+		if got != want {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	})
+}
+
+// TestFolder: it may have any name, and is its owner's alone.
+func TestFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not there yet", "100% odd?#name")
+	must(t, at(t, folder{dir}, ledger.Config{}).Finish(served(1)))
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the folder is not its owner's alone: %v, %v", info.Mode(), err)
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 
@@ -49,44 +56,52 @@ func TestStepsOfARow(t *testing.T) {
 		"every other, from 1": func(step int) bool { return step%2 == 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			every := time.Hour // nothing is written unless asked for
-			l := open(t, ledger.Config{Dir: t.TempDir(), Every: every})
-			running := queued(1)
-			running.Outcome, running.Engine = ledger.Running, "spark"
-			failed := served(1)
-			failed.Outcome = ledger.EngineFailed
-			late := queued(1)
-			for i, step := range []struct {
-				what string
-				do   func() error
-				want ledger.Outcome
-			}{
-				{"begin", func() error { return l.Begin(queued(1)) }, ledger.Queued},
-				{"run", func() error { return l.Update(running) }, ledger.Running},
-				{"finish", func() error { return l.Finish(served(1)) }, ledger.Served},
-				{"a late update changes nothing", func() error { return l.Update(late) }, ledger.Served},
-				{"nor does a second end", func() error { return l.Finish(failed) }, ledger.Served},
-				{"nor a second begin", func() error { return l.Begin(late) }, ledger.Served},
-			} {
-				must(t, step.do())
-				if onDisk(i) {
-					must(t, l.Flush(t.Context()))
-				}
-				if got := get(t, l, 1).Outcome; got != step.want {
-					t.Errorf("%s: %s, want %s", step.what, got, step.want)
-				}
-			}
-			rows, _, err := l.List(t.Context(), ledger.Query{})
-			must(t, err)
-			if len(rows) != 1 || rows[0].Outcome != ledger.Served {
-				t.Errorf("%d rows, want one served: %+v", len(rows), rows)
-			}
+			each(t, func(t *testing.T, p place) { stepsOfARow(t, p, onDisk) })
 		})
 	}
 }
 
-func TestRefused(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir()})
+func stepsOfARow(t *testing.T, p place, onDisk func(step int) bool) {
+	t.Helper()
+	every := time.Hour // nothing is written unless asked for
+	l := at(t, p, ledger.Config{Every: every})
+	running := queued(1)
+	running.Outcome, running.Engine = ledger.Running, "spark"
+	failed := served(1)
+	failed.Outcome = ledger.EngineFailed
+	late := queued(1)
+	for i, step := range []struct {
+		what string
+		do   func() error
+		want ledger.Outcome
+	}{
+		{"begin", func() error { return l.Begin(queued(1)) }, ledger.Queued},
+		{"run", func() error { return l.Update(running) }, ledger.Running},
+		{"finish", func() error { return l.Finish(served(1)) }, ledger.Served},
+		{"a late update changes nothing", func() error { return l.Update(late) }, ledger.Served},
+		{"nor does a second end", func() error { return l.Finish(failed) }, ledger.Served},
+		{"nor a second begin", func() error { return l.Begin(late) }, ledger.Served},
+	} {
+		must(t, step.do())
+		if onDisk(i) {
+			must(t, l.Flush(t.Context()))
+		}
+		if got := get(t, l, 1).Outcome; got != step.want {
+			t.Errorf("%s: %s, want %s", step.what, got, step.want)
+		}
+	}
+	rows, _, err := l.List(t.Context(), ledger.Query{})
+	must(t, err)
+	if len(rows) != 1 || rows[0].Outcome != ledger.Served {
+		t.Errorf("%d rows, want one served: %+v", len(rows), rows)
+	}
+}
+
+func TestRefused(t *testing.T) { each(t, onRefused) }
+
+func onRefused(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
 	nameless := served(1)
 	nameless.ID = ""
 	odd := served(1)
@@ -114,16 +129,22 @@ func TestRefused(t *testing.T) {
 func second[A any](_ A, err error) error        { return err }
 func third[A, B any](_ A, _ B, err error) error { return err }
 
-func TestDefaults(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir(), Now: func() time.Time { return start }})
+func TestDefaults(t *testing.T) { each(t, onDefaults) }
+
+func onDefaults(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{Now: func() time.Time { return start }})
 	must(t, l.Begin(ledger.Row{ID: id(1)}))
 	if got := get(t, l, 1); got.Outcome != ledger.Queued || !got.Created.Equal(start) {
 		t.Errorf("%+v, want queued now", got)
 	}
 }
 
-func TestClosed(t *testing.T) {
-	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: t.TempDir()})
+func TestClosed(t *testing.T) { each(t, onClosed) }
+
+func onClosed(t *testing.T, p place) {
+	t.Helper()
+	l, err := p.open(t.Context(), ledger.Config{})
 	must(t, err)
 	must(t, l.Close())
 	for name, err := range map[string]error{
@@ -141,8 +162,11 @@ func TestClosed(t *testing.T) {
 }
 
 // TestLabelsAreCut keeps a client from filling the ledger.
-func TestLabelsAreCut(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir()})
+func TestLabelsAreCut(t *testing.T) { each(t, onLabelsAreCut) }
+
+func onLabelsAreCut(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
 	r := served(1)
 	r.ClientRequestID = strings.Repeat("é", 5000)
 	r.Model = "broken\xff"
@@ -176,8 +200,11 @@ func TestNoTextColumn(t *testing.T) {
 }
 
 // TestConcurrentUse drives many requests at once, with readers beside them.
-func TestConcurrentUse(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir(), Every: time.Millisecond})
+func TestConcurrentUse(t *testing.T) { each(t, onConcurrentUse) }
+
+func onConcurrentUse(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{Every: time.Millisecond})
 	const each, all = 50, 8
 	var work sync.WaitGroup
 	for g := range all {

@@ -36,6 +36,8 @@ func (q *Query) check() error {
 	case q.Limit == 0:
 		q.Limit = defaultLimit
 	}
+	// Rows know no less.
+	q.Since, q.Until = q.Since.Truncate(time.Millisecond), q.Until.Truncate(time.Millisecond)
 	return nil
 }
 

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"oneslot/ledger"
-	"oneslot/ledger/sqlite"
 	"oneslot/usage"
 )
 
 // filled is a ledger of twelve rows of two keys, two models and three days.
-func filled(t *testing.T) *ledger.Ledger {
-	l := open(t, ledger.Config{Dir: t.TempDir()})
+func filled(t *testing.T, p place) *ledger.Ledger {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
 	for n := range 12 {
 		r := served(n)
 		r.Created = start.Add(time.Duration(n) * 6 * time.Hour)
@@ -32,8 +32,11 @@ func filled(t *testing.T) *ledger.Ledger {
 	return l
 }
 
-func TestList(t *testing.T) {
-	l := filled(t)
+func TestList(t *testing.T) { each(t, onList) }
+
+func onList(t *testing.T, p place) {
+	t.Helper()
+	l := filled(t, p)
 	day := 24 * time.Hour
 	for _, tc := range []struct {
 		name string
@@ -73,8 +76,11 @@ func TestList(t *testing.T) {
 }
 
 // TestPages walks through all rows, whatever the size of a page.
-func TestPages(t *testing.T) {
-	l := filled(t)
+func TestPages(t *testing.T) { each(t, onPages) }
+
+func onPages(t *testing.T, p place) {
+	t.Helper()
+	l := filled(t, p)
 	for _, limit := range []int{1, 2, 5, 12, 13, 14} {
 		var q ledger.Query
 		q.Limit = limit
@@ -102,8 +108,11 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestSum(t *testing.T) {
-	l := filled(t)
+func TestSum(t *testing.T) { each(t, onSum) }
+
+func onSum(t *testing.T, p place) {
+	t.Helper()
+	l := filled(t, p)
 	for _, tc := range []struct {
 		by   ledger.By
 		q    ledger.Query
@@ -140,10 +149,12 @@ func TestSum(t *testing.T) {
 	}
 }
 
-func TestRetention(t *testing.T) {
+func TestRetention(t *testing.T) { each(t, onRetention) }
+
+func onRetention(t *testing.T, p place) {
+	t.Helper()
 	now := start
-	dir := t.TempDir()
-	l := open(t, ledger.Config{Dir: dir, Retention: time.Hour, Now: func() time.Time { return now }})
+	l := at(t, p, ledger.Config{Retention: time.Hour, Now: func() time.Time { return now }})
 	must(t, l.Finish(served(0)))
 	must(t, l.Begin(queued(1)))
 	must(t, l.Flush(t.Context()))
@@ -162,8 +173,11 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-func TestMaxRows(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir(), MaxRows: 5})
+func TestMaxRows(t *testing.T) { each(t, onMaxRows) }
+
+func onMaxRows(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{MaxRows: 5})
 	must(t, l.Begin(queued(0)))
 	for n := 1; n <= 20; n++ {
 		must(t, l.Finish(served(n)))
@@ -175,18 +189,20 @@ func TestMaxRows(t *testing.T) {
 }
 
 // TestMaxRowsLowered deletes many at the first write, a part at a time.
-func TestMaxRowsLowered(t *testing.T) {
-	dir := t.TempDir()
-	l, err := sqlite.Open(t.Context(), ledger.Config{Dir: dir})
+func TestMaxRowsLowered(t *testing.T) { each(t, onMaxRowsLowered) }
+
+func onMaxRowsLowered(t *testing.T, p place) {
+	t.Helper()
+	l, err := p.open(t.Context(), ledger.Config{})
 	must(t, err)
 	for n := range 2500 {
 		must(t, l.Finish(served(n)))
 	}
 	must(t, l.Close())
-	l = open(t, ledger.Config{Dir: dir, MaxRows: 3})
+	l = at(t, p, ledger.Config{MaxRows: 3})
 	must(t, l.Finish(served(2500)))
 	must(t, l.Close())
-	l = open(t, ledger.Config{Dir: dir})
+	l = at(t, p, ledger.Config{})
 	if got := left(t, l); got != "2500 2499 2498" {
 		t.Errorf("rows %s are left", got)
 	}

@@ -97,6 +97,20 @@ func (r *Row) Counts() [8]*usage.Count {
 	}
 }
 
+// Lose ends an open row whose process has died: running as slot_lost, queued as
+// abandoned. What one that ran had produced by then nobody knows.
+func (r *Row) Lose() {
+	switch r.Outcome {
+	case Running:
+		r.Outcome, r.Reason = SlotLost, string(SlotLost)
+	case Queued:
+		r.Outcome = Abandoned
+		none := usage.NotRun()
+		r.Tokens.Thinking, r.Tokens.Answer, r.Tokens.Completion = none.Thinking, none.Answer, none.Completion
+	case Rejected, Abandoned, Expired, Served, EngineFailed, ClientGone, Cancelled, SlotLost:
+	}
+}
+
 // maxLabel is the longest text kept in a column, in bytes.
 const maxLabel = 256
 

@@ -163,8 +163,11 @@ func TestCloseWhileFlushing(t *testing.T) {
 
 // TestOrderOfEqualTimes pages through rows admitted in the same millisecond in
 // the order of their admission.
-func TestOrderOfEqualTimes(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir()})
+func TestOrderOfEqualTimes(t *testing.T) { each(t, onOrderOfEqualTimes) }
+
+func onOrderOfEqualTimes(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
 	for n := range 7 {
 		r := served(n)
 		r.Created = start
@@ -191,8 +194,11 @@ func TestOrderOfEqualTimes(t *testing.T) {
 }
 
 // TestHostileValues uses values that would end a statement put together as text.
-func TestHostileValues(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir()})
+func TestHostileValues(t *testing.T) { each(t, onHostileValues) }
+
+func onHostileValues(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
 	hostile := `'; DROP TABLE usage; --"` + "\x00\n"
 	r := served(1)
 	r.Key, r.Model, r.ClientRequestID = hostile, hostile, hostile
@@ -217,8 +223,11 @@ func TestHostileValues(t *testing.T) {
 }
 
 // TestEveryFigureIsKept writes each source with each figure and reads it back.
-func TestEveryFigureIsKept(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir()})
+func TestEveryFigureIsKept(t *testing.T) { each(t, onEveryFigureIsKept) }
+
+func onEveryFigureIsKept(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
 	sources := []usage.Source{
 		usage.Engine, usage.Tokenizer, usage.EngineSplit, usage.Predicted,
 		usage.EngineSetup, usage.Estimate, usage.DidNotRun, usage.Unknown,
@@ -248,8 +257,11 @@ func TestEveryFigureIsKept(t *testing.T) {
 }
 
 // TestSumOfManyWaits checks the percentiles against a hundred known waits.
-func TestSumOfManyWaits(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir()})
+func TestSumOfManyWaits(t *testing.T) { each(t, onSumOfManyWaits) }
+
+func onSumOfManyWaits(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
 	for n := range 100 {
 		r := served(n)
 		r.QueueWait = time.Duration((n*37)%100+1) * time.Millisecond // 1 to 100, mixed
@@ -263,8 +275,11 @@ func TestSumOfManyWaits(t *testing.T) {
 }
 
 // TestGoneContext stops a reader whose client has left.
-func TestGoneContext(t *testing.T) {
-	l := open(t, ledger.Config{Dir: t.TempDir()})
+func TestGoneContext(t *testing.T) { each(t, onGoneContext) }
+
+func onGoneContext(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
 	must(t, l.Finish(served(1)))
 	must(t, l.Flush(t.Context()))
 	ctx := gone(t)

@@ -15,11 +15,11 @@ import (
 	"oneslot/api"
 	"oneslot/configs"
 	"oneslot/ledger"
-	"oneslot/ledger/sqlite"
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
 	"oneslot/queue"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -47,6 +47,7 @@ type program struct {
 	cfg     configs.Config
 	log     *zap.Logger
 	listen  net.Listener
+	redis   redis.UniversalClient // nil: none is configured
 	ledger  *ledger.Ledger
 	engines []*engine.Engine
 	pools   []*api.Pool
@@ -89,16 +90,18 @@ func (p *program) build(ctx context.Context, w *world) error {
 	}
 	p.listen = l
 	p.closers = append(p.closers, func() error { return ignoreClosed(l.Close()) })
-	if p.ledger, err = sqlite.Open(ctx, p.cfg.LedgerConfig()); err != nil {
+	if err := p.connect(ctx); err != nil {
 		return err
 	}
-	p.closers = append(p.closers, p.ledger.Close)
+	if err := p.book(ctx); err != nil {
+		return err
+	}
 	targets, err := p.targets(w)
 	if err != nil {
 		return err
 	}
 	runner := proxy.New(targets, p.cfg.ProxyConfig())
-	if err := p.lines(ctx, runner); err != nil {
+	if err := p.lines(runner); err != nil {
 		return err
 	}
 	p.server, err = p.edge(runner)

@@ -11,6 +11,8 @@ import (
 	"oneslot/api/metrics"
 	"oneslot/configs"
 	"oneslot/internal/tokenizer"
+	shared "oneslot/ledger/redis"
+	"oneslot/ledger/sqlite"
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
 	"oneslot/queue"
@@ -63,7 +65,7 @@ func (p *program) counter(path string) (usage.Counter, error) {
 }
 
 // lines makes one line for each model, with the slots of its engines.
-func (p *program) lines(ctx context.Context, runner *proxy.Proxy) error {
+func (p *program) lines(runner *proxy.Proxy) error {
 	byModel := map[string]*api.Pool{}
 	var models []string // of the pools
 	for i, e := range p.engines {
@@ -77,7 +79,7 @@ func (p *program) lines(ctx context.Context, runner *proxy.Proxy) error {
 	for i, pool := range p.pools {
 		cfg := p.cfg.QueueConfig(pool.Slots())
 		cfg.Name = lineName(models[i])
-		store, err := p.store(ctx, cfg)
+		store, err := p.store(cfg)
 		if err != nil {
 			return err
 		}
@@ -117,25 +119,46 @@ func (p *program) edge(runner *proxy.Proxy) (*api.Server, error) {
 	}, p.cfg.APIConfig())
 }
 
-// store makes what keeps a line: this process, or a Redis that must answer now,
-// since a proxy that cannot join its line would refuse everybody.
-func (p *program) store(ctx context.Context, cfg queue.Config) (queue.Store, error) {
-	if len(p.cfg.Redis) == 0 {
+// store makes what keeps a line: this process, or the Redis.
+func (p *program) store(cfg queue.Config) (queue.Store, error) {
+	if p.redis == nil {
 		return queue.NewMemory(cfg)
+	}
+	return queue.NewRedis(p.redis, cfg)
+}
+
+// connect makes the client of the Redis, if one is configured. It must answer
+// now, since a proxy that cannot join its line would refuse everybody.
+func (p *program) connect(ctx context.Context) error {
+	if len(p.cfg.Redis) == 0 {
+		return nil
 	}
 	options, err := queue.ParseRedis(p.cfg.Redis...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: redis: %w", configs.ErrConfig, err)
+		return fmt.Errorf("%w: redis: %w", configs.ErrConfig, err)
 	}
 	redis.SetLogger(mute{}) // it writes to standard error, in no format
-	client := redis.NewUniversalClient(options)
-	p.closers = append(p.closers, client.Close)
+	p.redis = redis.NewUniversalClient(options)
+	p.closers = append(p.closers, p.redis.Close)
 	ctx, cancel := context.WithTimeout(ctx, lastMoment)
 	defer cancel()
-	if err := client.Ping(ctx).Err(); err != nil {
-		return nil, fmt.Errorf("the Redis at %s does not answer: %w: start it, or correct --redis", strings.Join(options.Addrs, ", "), err)
+	if err := p.redis.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("the Redis at %s does not answer: %w: start it, or correct --redis", strings.Join(options.Addrs, ", "), err)
 	}
-	return queue.NewRedis(client, cfg)
+	return nil
+}
+
+// book opens the ledger: in the Redis if there is one, else in the data folder.
+func (p *program) book(ctx context.Context) (err error) {
+	if p.redis == nil {
+		p.ledger, err = sqlite.Open(ctx, p.cfg.LedgerConfig())
+	} else {
+		p.ledger, err = shared.Open(ctx, p.redis, shared.Config{Ledger: p.cfg.LedgerConfig()})
+	}
+	if err == nil {
+		p.closers = append(p.closers, p.ledger.Close)
+	}
+	return err
 }
 
 // lineName makes a model's name fit for a line in Redis.

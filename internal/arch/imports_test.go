@@ -11,7 +11,7 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/export", "ledger/live", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
 	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
 	"api":                 {"api/metrics", "api/report", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai"},
 	"api/report":          {"internal/openai", "ledger", "ledger/export"},
@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"usage":               {"reasoning", "internal/openai"},
 	"ledger":              {"usage"},
 	"ledger/sqlite":       {"ledger", "usage"},
+	"ledger/redis":        {"ledger", "usage"},
 	"ledger/export":       {"ledger", "usage"},
 	"ledger/live":         {"ledger", "internal/remote"},
 	"internal/openai":     {},
@@ -54,7 +55,7 @@ var fences = []struct {
 	why    string
 }{
 	{"github.com/labstack/echo/", []string{"api"}, "the router is kept at the edge, so that another one is a day's work"},
-	{"github.com/redis/go-redis/", []string{"queue", "cmd/oneslot"}, "only the line knows Redis"},
+	{"github.com/redis/go-redis/", []string{"queue", "ledger/redis", "cmd/oneslot"}, "only the line and the ledger know Redis"},
 	{"github.com/tmaxmax/go-sse", []string{"proxy", "proxy/downstream", "proxy/probe"}, "only the stream's two ends, and who tries one out, know its framing"},
 	{"go.uber.org/zap", []string{"api", "cmd/oneslot"}, "inner packages return facts; the edge logs them"},
 	{"modernc.org/sqlite", []string{"ledger/sqlite"}, "only the ledger knows its file"},
