@@ -12,7 +12,7 @@
 //	DELETE /v1/queue/{id}         cancel a request that waits or runs
 //	GET    /v1/usage/{id}         what a request used
 //	GET    /v1/usage              rows, newest first, or sums by key, model or day; JSON or CSV
-//	GET    /healthz /readyz /metrics
+//	GET    /healthz /readyz /metrics /openapi.yaml
 //
 // The queued routes and those of the models also answer without /v1, and each with a slash at its
 // end. Everything else is a 404 in OpenAI's shape; nothing is ever forwarded by
@@ -28,7 +28,7 @@
 //   - A request that was let in has exactly one outcome, in the ledger and in
 //     the one log line that it gets.
 //   - A caller sees his own requests whole, others' only as positions. With keys
-//     configured everything but /healthz and /readyz needs one.
+//     configured everything but /healthz, /readyz and /openapi.yaml needs one.
 //
 // # Keys, and none
 //

@@ -232,7 +232,11 @@ func (e *edge) read(resp *http.Response) got {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	e.must(err)
-	return got{resp.StatusCode, resp.Header, string(body)}
+	g := got{resp.StatusCode, resp.Header, string(body)}
+	if err := described(resp.Request, g); err != nil {
+		e.t.Errorf("%s %.80s answers %d as the description does not say: %v\n%.500s", resp.Request.Method, resp.Request.URL.Path, g.status, err, g.body)
+	}
+	return g
 }
 
 // fault is an error as OpenAI's clients read it. All four members are required.

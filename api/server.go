@@ -179,6 +179,7 @@ func (s *Server) routes() {
 	}
 	open("/healthz", s.health)
 	open("/readyz", s.ready)
+	open("/openapi.yaml", s.describe)
 	queued := func(a surface.API, path string) {
 		for _, base := range []string{"/v1", ""} {
 			s.apis[base+path] = a

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"oneslot/api/openapi"
 	"oneslot/api/report"
 	"oneslot/ledger"
 	"oneslot/proxy"
@@ -82,6 +83,11 @@ func (s *Server) model(c echo.Context) error {
 // health says that the process lives.
 func (s *Server) health(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// describe gives the description of this API.
+func (s *Server) describe(c echo.Context) error {
+	return c.Blob(http.StatusOK, "application/yaml", []byte(openapi.YAML()))
 }
 
 // ready says whether a request would be served now: the line answers, and at
