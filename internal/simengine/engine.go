@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -42,6 +43,7 @@ type Engine struct {
 	faults  Faults
 	thaw    chan struct{} // closed when a stall ends; nil while there is none
 	cache   words.Prefixes
+	seed    uint32          // drawn at each start, as by an engine whose user chose none
 	scripts []script.Script // for the next requests, before those of the Config
 	played  int             // how many scripts of the Config were played
 	records []*Run          // of the stats
@@ -62,6 +64,7 @@ func New(cfg Config) (*Engine, error) {
 		running: map[*run]struct{}{},
 		faults:  Faults{Ghost: cfg.Ghost, Deaf: cfg.Deaf, Lossy: cfg.Lossy},
 		stats:   Stats{Calls: map[string]int{}},
+		seed:    rand.Uint32(), //nolint:gosec // nothing secret
 	}
 	e.reader = ask.Reader{Format: cfg.Format, Text: e.vocab.Text}
 	e.ctx, e.stop = context.WithCancelCause(context.Background())

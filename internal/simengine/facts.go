@@ -70,7 +70,7 @@ func (e *Engine) state() facts.State {
 		Dialect: e.cfg.Dialect, Model: e.cfg.Model, Version: e.cfg.Version, Format: e.cfg.Format,
 		Context: e.cfg.ContextLength, Slots: e.cfg.Slots, Split: e.cfg.Output == Split,
 		Cache: e.cfg.RadixCache, CacheReport: e.cfg.CacheReport, Metrics: e.cfg.Metrics,
-		Running: len(e.running), Waiting: len(e.waiting), Aborted: e.stats.AbortsEffective, Now: time.Now(),
+		Running: len(e.running), Waiting: len(e.waiting), Aborted: e.stats.AbortsEffective, Seed: e.seed, Now: time.Now(),
 	}
 }
 

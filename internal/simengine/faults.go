@@ -40,6 +40,7 @@ func (e *Engine) SetFaults(f Faults) {
 	}
 	if f.Dead {
 		e.cache.Forget()
+		e.seed++ // what comes back is another start
 		for job := range e.running {
 			job.stop(errDied)
 		}

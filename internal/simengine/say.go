@@ -15,7 +15,7 @@ func (r *run) usage() wire.Usage {
 		Prompt: r.rec.PromptTokens, Completion: r.rec.CompletionTokens, Thinking: r.rec.ThinkingTokens, Cached: -1,
 		Prefill: r.first.Sub(r.start), Decode: time.Since(r.first),
 	}
-	if r.e.cfg.CacheReport {
+	if r.e.cfg.CacheReport || r.e.cfg.Dialect == LlamaCPP { // whose server always tells
 		u.Cached = r.rec.CachedTokens
 	}
 	return u

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"oneslot/internal/simengine/ask"
+	"oneslot/internal/simengine/facts"
 	"oneslot/internal/simengine/outbox"
 	"oneslot/internal/simengine/script"
 	"oneslot/internal/simengine/wire"
@@ -129,7 +130,11 @@ func (e *Engine) grant() {
 		e.running[job] = struct{}{}
 		job.rec.Started = time.Now()
 		if e.cfg.RadixCache {
-			job.rec.CachedTokens = max(min(e.cache.Longest(job.prompt), len(job.prompt)-1), 0)
+			n := max(min(e.cache.Longest(job.prompt), len(job.prompt)-1), 0)
+			if e.cfg.Dialect == VLLM {
+				n = n / facts.Block * facts.Block
+			}
+			job.rec.CachedTokens = n
 		}
 		e.stats.Started = append(e.stats.Started, job.req.RID)
 		e.stats.MaxRunning = max(e.stats.MaxRunning, len(e.running))

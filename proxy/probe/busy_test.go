@@ -40,7 +40,9 @@ func TestBusyEngine(t *testing.T) {
 				switch dialect {
 				case simengine.SGLang:
 					wantAll(t, r, map[string]string{probe.Abort: "skipped ", probe.Parser: "found ripple", probe.Cache: "found off"})
-				case simengine.VLLM, simengine.LlamaCPP:
+				case simengine.VLLM:
+					wantAll(t, r, map[string]string{probe.Abort: "absent ", probe.Parser: "skipped ", probe.Cache: "found off"})
+				case simengine.LlamaCPP:
 					wantAll(t, r, map[string]string{probe.Abort: "absent ", probe.Parser: "skipped ", probe.Cache: "unknown "})
 				}
 			})

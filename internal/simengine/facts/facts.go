@@ -17,10 +17,14 @@ type State struct {
 	Context, Slots                     int // tokens; requests at once
 	Split, Cache, CacheReport, Metrics bool
 	Running, Waiting, Aborted          int
+	Seed                               uint32 // drawn when the engine was started
 	Now                                time.Time
 }
 
 type object = map[string]any
+
+// Block is how many tokens vLLM caches together.
+const Block = 16
 
 // Models is GET /v1/models. llama.cpp tells the context length in meta.
 func Models(s State) any {
@@ -57,6 +61,7 @@ func ServerInfo(s State) any {
 		"context_length": s.Context, "max_req_input_len": s.Context - 6, "max_total_num_tokens": s.Context + 8192,
 		"max_running_requests": s.Slots, "reasoning_parser": parser, "tool_call_parser": nil,
 		"enable_cache_report": s.CacheReport, "disable_radix_cache": !s.Cache, "enable_metrics": s.Metrics, "page_size": 1,
+		"random_seed": s.Seed,
 	}
 }
 
@@ -115,8 +120,9 @@ func Metrics(s State) string {
 		return fmt.Sprintf("sglang:num_running_reqs{model_name=%q} %d\nsglang:num_queue_reqs{model_name=%q} %d\nsglang:num_aborted_requests_total{model_name=%q} %d\n",
 			s.Model, s.Running, s.Model, s.Waiting, s.Model, s.Aborted)
 	case wire.VLLM:
-		return fmt.Sprintf("vllm:num_requests_running{model_name=%q} %d\nvllm:num_requests_waiting{model_name=%q} %d\n",
-			s.Model, s.Running, s.Model, s.Waiting)
+		return fmt.Sprintf("vllm:num_requests_running{model_name=%q} %d\nvllm:num_requests_waiting{model_name=%q} %d\n"+
+			"vllm:cache_config_info{block_size=\"%d\",enable_prefix_caching=%q,num_gpu_blocks=\"%d\"} 1.0\nprocess_start_time_seconds %d\n",
+			s.Model, s.Running, s.Model, s.Waiting, Block, map[bool]string{true: "True", false: "False"}[s.Cache], s.Context/Block, s.Seed)
 	case wire.LlamaCPP:
 		return fmt.Sprintf("llamacpp:requests_processing %d\nllamacpp:requests_deferred %d\n", s.Running, s.Waiting)
 	}

@@ -30,7 +30,7 @@ func TestFacts(t *testing.T) {
 		{"models of llama", facts.Models(state(wire.LlamaCPP)), []string{`"n_ctx":100`, `"n_ctx_train":100`}},
 		{"server info", facts.ServerInfo(state(wire.SGLang)), []string{
 			`"version":"1.2"`, `"context_length":100`, `"max_running_requests":2`, `"reasoning_parser":null`,
-			`"disable_radix_cache":true`, `"enable_cache_report":false`, `"page_size":1`,
+			`"disable_radix_cache":true`, `"enable_cache_report":false`, `"page_size":1`, `"random_seed":0`,
 		}},
 		{"server info, all on", facts.ServerInfo(split), []string{
 			`"reasoning_parser":"ripple"`, `"disable_radix_cache":false`, `"enable_cache_report":true`, `"enable_metrics":true`,
@@ -59,8 +59,9 @@ func TestFacts(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	for d, want := range map[wire.Dialect]string{
-		wire.SGLang:   "sglang:num_running_reqs{model_name=\"ripple\"} 1\nsglang:num_queue_reqs{model_name=\"ripple\"} 3\nsglang:num_aborted_requests_total{model_name=\"ripple\"} 4\n",
-		wire.VLLM:     "vllm:num_requests_running{model_name=\"ripple\"} 1\nvllm:num_requests_waiting{model_name=\"ripple\"} 3\n",
+		wire.SGLang: "sglang:num_running_reqs{model_name=\"ripple\"} 1\nsglang:num_queue_reqs{model_name=\"ripple\"} 3\nsglang:num_aborted_requests_total{model_name=\"ripple\"} 4\n",
+		wire.VLLM: "vllm:num_requests_running{model_name=\"ripple\"} 1\nvllm:num_requests_waiting{model_name=\"ripple\"} 3\n" +
+			"vllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"False\",num_gpu_blocks=\"6\"} 1.0\nprocess_start_time_seconds 0\n",
 		wire.LlamaCPP: "llamacpp:requests_processing 1\nllamacpp:requests_deferred 3\n",
 	} {
 		if got := facts.Metrics(state(d)); got != want {
