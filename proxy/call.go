@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,72 @@ type Report struct {
 	// thinking was closed at it, "off" if thinking was closed from the start,
 	// "unsupported" if nothing could be done.
 	Budget string
+}
+
+// countBound is how long counting may take at the end of an answer.
+const countBound = 5 * time.Second
+
+// counting returns a context to count with: neither the client's end nor that of
+// the run may spoil it.
+func (p *pump) counting() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(p.run.life), countBound)
+}
+
+// expect gives the meter what is known of the prompt by own counts. They are
+// taken beside the stream where the engine's cache has to be predicted, else only
+// where the engine has not told the prompt.
+func (p *pump) expect(ctx context.Context) {
+	told, _ := p.meter.Told()
+	prompt, cached := p.visit.Expect(ctx, told)
+	if !told.Known() && !prompt.Known() {
+		prompt = p.order.watch.Count(ctx, p.order.body, p.order.prompt)
+	}
+	p.meter.Expect(prompt, cached)
+}
+
+// speak notes the first token of a run.
+func (p *pump) speak(now time.Time) {
+	p.spoke = true
+	p.client.SetStatus(nil)
+	if p.first.IsZero() {
+		p.first = now
+	}
+	p.arrive()
+}
+
+// arrive begins the visit of a run in the engine's prefix cache.
+func (p *pump) arrive() {
+	if p.order.watch.Follows(p.order.info) {
+		p.visit.Begin(p.run.life, p.order.body, p.order.prompt, p.before)
+	}
+}
+
+// leaveCache ends the visit; the client has been served.
+func (p *pump) leaveCache() {
+	ctx, cancel := p.counting()
+	defer cancel()
+	_, cached := p.meter.Told()
+	p.visit.Leave(ctx, p.meter.Written(), cached.Known())
+}
+
+// report is what the run used, with its times. reason is why the answer ended,
+// empty if it was cut.
+func (p *pump) report(reason string) Report {
+	p.meter.Finish(reason)
+	ctx, cancel := p.counting()
+	defer cancel()
+	p.expect(ctx)
+	r := Report{Report: p.meter.Report(ctx), Budget: p.order.plan.outcome()}
+	end := time.Now()
+	mark := func(t time.Time) time.Time {
+		if t.IsZero() {
+			return end
+		}
+		return t
+	}
+	first, turned := mark(p.first), mark(p.turned)
+	r.Prefill, r.Thinking, r.Answer = first.Sub(p.began), turned.Sub(first), end.Sub(turned)
+	return r
 }
 
 // NotRun is the report of a request that no engine has worked on.

@@ -43,5 +43,6 @@
 //
 // # Ownership
 //
-// A run's goroutines (the abort, the watch on silence) end before Serve returns.
+// A run's goroutines (the abort, the watch on silence, the tokenizing beside the
+// stream) end before Serve returns.
 package proxy

@@ -162,7 +162,13 @@ type setup struct {
 // newRig puts a proxy in front of a simulated engine. Call it in a bubble.
 func newRig(t *testing.T, s setup) *rig {
 	t.Helper()
-	sim, client := simtest.Pipe(t, s.sim)
+	return newRigBehind(t, s)
+}
+
+// newRigBehind does so behind handlers that take some calls into their own hands.
+func newRigBehind(t *testing.T, s setup, around ...func(http.Handler) http.Handler) *rig {
+	t.Helper()
+	sim, client := simtest.Pipe(t, s.sim, around...)
 	s.engine.Dial = client.Transport.(*http.Transport).DialContext
 	r := &rig{t: t, sim: sim}
 	r.open(s)

@@ -10,16 +10,13 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/budget"
+	"oneslot/proxy/cache"
 	"oneslot/proxy/engine"
 	"oneslot/reasoning"
 	"oneslot/usage"
 
 	"github.com/tidwall/gjson"
 )
-
-// counted are the fields of which an engine makes its prompt, besides the
-// messages.
-var counted = []string{"tools", "chat_template_kwargs", "continue_final_message", "add_generation_prompt"}
 
 // send has the engine begin.
 func (o *order) send(ctx context.Context, body []byte) (*http.Response, error) {
@@ -59,22 +56,18 @@ func (o *order) messages() string {
 
 // countPrompt asks the engine how many tokens its prompt has.
 func (o *order) countPrompt(ctx context.Context) (int, error) {
-	req := o.call.Request
-	switch prompt := gjson.Parse(req.Prompt); {
-	case prompt.IsArray():
-		return len(prompt.Array()), nil
-	case req.Prompt != "":
-		return o.engine.Count(ctx, prompt.Str)
+	members := cache.Members(o.call.Request.Body)
+	if o.call.Request.Prompt == "" {
+		members[0].Raw = o.messages()
+		if o.plan.closed {
+			members[0].Raw, _ = o.plan.behind(members[0].Raw, o)
+		}
 	}
-	messages := o.messages()
-	if o.plan.closed {
-		messages, _ = o.plan.behind(messages, o)
+	ids, err := o.engine.EncodePrompt(ctx, members)
+	if !o.plan.closed { // else the flags that close thinking are not among the members
+		o.prompt = ids
 	}
-	members := []openai.Member{{Key: "messages", Raw: messages}}
-	for i, v := range gjson.GetManyBytes(req.Body, counted...) {
-		members = append(members, openai.Member{Key: counted[i], Raw: v.Raw})
-	}
-	return o.engine.CountPrompt(ctx, members)
+	return len(ids), err
 }
 
 // divide splits the text of an earlier answer at the format's markers: a client

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"oneslot/proxy/cache"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
 	"oneslot/reasoning"
@@ -48,6 +49,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// leave is what happens to a run whose client is gone.
+func (c *Config) leave(r *run) {
+	if !c.Drain {
+		r.stop(ErrClient)
+	}
+}
+
 // A Target is one engine slot and how its output is read.
 type Target struct {
 	// Engine is where the slot is.
@@ -58,7 +66,8 @@ type Target struct {
 	// the format's. Zero means that Format always is.
 	Else *reasoning.Format
 	// Counter counts with the model's tokenizer. Zero means the engine's own
-	// tokenize endpoint.
+	// tokenize endpoint. One that also has Encode, as tokenizer.Tokenizer has, helps
+	// to predict the engine's prefix cache.
 	Counter usage.Counter
 }
 
@@ -67,6 +76,7 @@ type target struct {
 	format  reasoning.Format
 	other   *reasoning.Format
 	counter usage.Counter
+	watch   *cache.Watch
 	// stuck is set once a run with closed thinking was seen to think on.
 	stuck atomic.Bool
 	// deaf is set once the engine's own budget was seen to do nothing.
@@ -88,10 +98,11 @@ func New(targets []Target, cfg Config) *Proxy {
 	p := &Proxy{cfg: cfg.withDefaults(), targets: map[string]*target{}, runs: map[string]*live{}}
 	for _, t := range targets {
 		counter := t.Counter
+		local, _ := counter.(cache.Encoder)
 		if counter == nil {
 			counter = t.Engine
 		}
-		p.targets[t.Engine.Name()] = &target{engine: t.Engine, format: t.Format, other: t.Else, counter: counter}
+		p.targets[t.Engine.Name()] = &target{engine: t.Engine, format: t.Format, other: t.Else, counter: counter, watch: cache.NewWatch(t.Engine, local)}
 	}
 	return p
 }
@@ -139,6 +150,7 @@ func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client
 		return NotRun(), err
 	}
 	u := p.newPump(o, client)
+	defer u.leaveCache()
 	defer p.enter(call.ID, u.live)()
 	for {
 		report, err := p.attempt(ctx, u)

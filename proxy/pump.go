@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"oneslot/internal/openai"
+	"oneslot/proxy/cache"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/split"
 	"oneslot/proxy/surface"
@@ -36,12 +37,15 @@ type pump struct {
 	lost                 bool      // nothing more can be told to the client
 
 	thinking thinkingSoFar
+	visit    cache.Visit // what the engine's prefix cache makes of the prompt
+	before   string      // what the run before wrote
+	spoke    bool        // this run has brought its first token
 }
 
 func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 	u := &pump{
 		order: o, call: o.call, client: client, began: time.Now(), live: newLive(o.call.Key), cfg: &p.cfg,
-		split: o.splitter(), meter: o.meter(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
+		split: o.splitter(), meter: o.meter(), visit: o.watch.Visit(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
 	}
 	u.sink = o.call.Talk.Sink(surface.Stage{
 		Client: client, Field: o.call.Field, Open: first(o.format.Open), Close: first(o.format.Close), Sources: o.call.Sources,
@@ -107,13 +111,6 @@ func (p *pump) lose() {
 	p.cfg.leave(p.run)
 }
 
-// leave is what happens to a run whose client is gone.
-func (c *Config) leave(r *run) {
-	if !c.Drain {
-		r.stop(ErrClient)
-	}
-}
-
 // take handles one event.
 func (p *pump) take(data string) error {
 	c, err := openai.ParseChunk(data)
@@ -125,9 +122,8 @@ func (p *pump) take(data string) error {
 	}
 	now := time.Now()
 	speaks := c.Content != "" || c.Reasoning != "" || c.ToolCalls != "" || c.FunctionCall != "" || c.Refusal != ""
-	if speaks && p.first.IsZero() {
-		p.first = now
-		p.client.SetStatus(nil)
+	if speaks && !p.spoke {
+		p.speak(now)
 	}
 	// Only what says something counts as life, and nothing does after the end.
 	if p.reason == "" && !p.first.IsZero() && (speaks || c.Usage != "" || c.Timings != "") {

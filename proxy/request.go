@@ -51,6 +51,7 @@ type order struct {
 	info   engine.Info
 	id     string // the engine knows the run by this
 	body   []byte
+	prompt []uint32 // its tokens, if they were counted for the limit
 	plan   plan
 }
 
@@ -70,7 +71,7 @@ func newOrder(ctx context.Context, t *target, call *Call) (*order, error) {
 
 // write makes the body of one run.
 func (o *order) write(ctx context.Context) {
-	o.id = engine.NewRunID()
+	o.id, o.prompt = engine.NewRunID(), nil
 	o.body = openai.Rewrite(o.call.Request.Body, o.members(ctx), func(key string) bool {
 		return owned[key] || denied[key] || bookkeeping[key] || o.plan.drops(key, o.info.Dialect) || hasPrefix(key, deniedPrefixes)
 	})
@@ -200,7 +201,7 @@ func (o *order) splitter() *split.Splitter {
 func (o *order) meter() *usage.Meter {
 	cfg := usage.Config{
 		Counter: o.counter, Open: first(o.format.Open), Close: first(o.format.Close),
-		OpenerGenerated: o.start() != reasoning.StartThinking, CacheOff: o.info.CacheOff,
+		OpenerGenerated: o.start() != reasoning.StartThinking, CacheOff: o.info.Cache.Off, CacheTold: o.info.Cache.Told,
 	}
 	if o.info.Dialect.Name == engine.VLLM {
 		// Its figure for thinking is that of the text between the markers.

@@ -140,29 +140,6 @@ func (p *pump) end() Report {
 	return *report
 }
 
-// countBound is how long counting may take at the end of an answer.
-const countBound = 5 * time.Second
-
-// report is what the run used, with its times. reason is why the answer ended,
-// empty if it was cut.
-func (p *pump) report(reason string) Report {
-	p.meter.Finish(reason)
-	// Neither the client's end nor that of the run may spoil the count.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.run.life), countBound)
-	defer cancel()
-	r := Report{Report: p.meter.Report(ctx), Budget: p.order.plan.outcome()}
-	end := time.Now()
-	mark := func(t time.Time) time.Time {
-		if t.IsZero() {
-			return end
-		}
-		return t
-	}
-	first, turned := mark(p.first), mark(p.turned)
-	r.Prefill, r.Thinking, r.Answer = first.Sub(p.began), turned.Sub(first), end.Sub(turned)
-	return r
-}
-
 // goOn readies the pump for the run that gives the answer, once the engine is
 // done with the one that was cut. It returns errAgain when that run is to be
 // made, else the end.
@@ -191,6 +168,7 @@ func (p *pump) goOn(ctx context.Context) (Report, error) {
 	}
 	plan.closed, plan.split, plan.thinking = true, !p.split.Own(), p.thinking.text.String()
 	p.restart(ctx)
+	p.before = p.meter.Written()
 	p.meter.NextRun()
 	p.bounded = true
 	return Report{}, errAgain
@@ -222,7 +200,7 @@ func (p *pump) quiet(ctx context.Context) error {
 func (p *pump) restart(ctx context.Context) {
 	p.order.write(ctx)
 	p.split = p.order.splitter()
-	p.thinking = thinkingSoFar{}
+	p.thinking, p.spoke = thinkingSoFar{}, false
 	p.client.SetStatus(p.status)
 }
 

@@ -36,7 +36,9 @@
 // the figures are unknown. Unknown is never zero.
 //
 // The cached part of the prompt is what the engine tells, else 0 where its
-// cache is known to be off, else what a PrefixModel expects, else unknown.
+// cache is known to be off or it tells whenever there is something, else what a
+// model of its cache expects (package prefix), else unknown. The prompt is what
+// the engine tells, else an own count.
 //
 // An answer made of several engine runs is reported as one run would have
 // been: its prompt once, the thinking that was kept, the answer. The engine's

@@ -27,12 +27,10 @@ type Config struct {
 	// CacheOff says that the engine's prefix cache is known to be off. Zero
 	// means unknown or on.
 	CacheOff bool
-	// Prompt is an own count of the prompt, used where the engine tells none.
-	// Zero means none.
-	Prompt Count
-	// Cached is what a prefix model expects of the engine's cache, used where
-	// the engine tells nothing and CacheOff is not set. Zero means none.
-	Cached Count
+	// CacheTold says that the engine tells cached tokens whenever there are some,
+	// so that a complete answer without such a figure had none. Zero means that it
+	// may tell nothing.
+	CacheTold bool
 }
 
 // Piece is what one event of the engine's stream brought. Text and Totals of
@@ -59,6 +57,8 @@ type Meter struct {
 	cfg    Config
 	runs   []run // the last one is current
 	finish string
+	// ownPrompt and ownCached are what Expect was told.
+	ownPrompt, ownCached Count
 }
 
 // NewMeter returns a Meter for one request.
@@ -94,6 +94,21 @@ func (m *Meter) Boundary(n int) {
 // prompt holds the thinking so far and whose text is all answer. Of the run
 // before only what lies before its boundary is kept; without one, all of it.
 func (m *Meter) NextRun() { m.runs = append(m.runs, run{}) }
+
+// Expect takes an own count of the prompt, used where the engine tells none, and
+// what a prefix model expects of the engine's cache, used where the engine tells
+// nothing and nothing follows from its settings. The zero Count is none.
+func (m *Meter) Expect(prompt, cached Count) { m.ownPrompt, m.ownCached = prompt, cached }
+
+// Told returns the engine's own figures for the prompt and for its cached part.
+func (m *Meter) Told() (prompt, cached Count) {
+	t := &m.runs[0].totals
+	return t.Prompt.count(), t.Cached.count()
+}
+
+// Written is what the current run has written as far as it is known, markers
+// included. It is empty without a Counter.
+func (m *Meter) Written() string { return string(m.run().text.buf) }
 
 // Finish takes the reason the answer ended with. A run that was cut or broke
 // has none.

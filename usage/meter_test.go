@@ -268,28 +268,35 @@ func TestReport(t *testing.T) {
 }
 
 func TestPrompt(t *testing.T) {
+	var none usage.Count
 	for _, tc := range []struct {
 		name           string
 		cfg            usage.Config
 		usage          string
+		own, expected  usage.Count
 		prompt, cached usage.Count
 	}{
-		{"told", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}`, num(70, usage.Engine), num(60, usage.Engine)},
-		{"told to be zero", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}`, num(70, usage.Engine), num(0, usage.Engine)},
-		{"null is unknown", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":null}`, num(70, usage.Engine), unknown},
-		{"null in the details is unknown", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":null}}`, num(70, usage.Engine), unknown},
-		{"n/a is unknown", usage.Config{}, `{"prompt_tokens":"n/a","completion_tokens":1,"prompt_tokens_details":{"cached_tokens":"n/a"}}`, unknown, unknown},
-		{"cache off", usage.Config{CacheOff: true}, `{"prompt_tokens":70,"completion_tokens":1}`, num(70, usage.Engine), num(0, usage.EngineSetup)},
-		{"the engine knows better than its set-up", usage.Config{CacheOff: true}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":3}}`, num(70, usage.Engine), num(3, usage.Engine)},
-		{"predicted", usage.Config{Cached: num(42, usage.Predicted)}, `{"prompt_tokens":70,"completion_tokens":1}`, num(70, usage.Engine), num(42, usage.Predicted)},
-		{"told, not predicted", usage.Config{Cached: num(42, usage.Predicted)}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":69}}`, num(70, usage.Engine), num(69, usage.Engine)},
-		{"own count", usage.Config{Prompt: num(69, usage.Tokenizer)}, `{"completion_tokens":1}`, num(69, usage.Tokenizer), unknown},
-		{"own count is second", usage.Config{Prompt: num(69, usage.Tokenizer)}, `{"prompt_tokens":70,"completion_tokens":1}`, num(70, usage.Engine), unknown},
-		{"nothing told", usage.Config{}, "", unknown, unknown},
+		{"told", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}`, none, none, num(70, usage.Engine), num(60, usage.Engine)},
+		{"told to be zero", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":0}}`, none, none, num(70, usage.Engine), num(0, usage.Engine)},
+		{"null is unknown", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":null}`, none, none, num(70, usage.Engine), unknown},
+		{"null in the details is unknown", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":null}}`, none, none, num(70, usage.Engine), unknown},
+		{"n/a is unknown", usage.Config{}, `{"prompt_tokens":"n/a","completion_tokens":1,"prompt_tokens_details":{"cached_tokens":"n/a"}}`, none, none, unknown, unknown},
+		{"cache off", usage.Config{CacheOff: true}, `{"prompt_tokens":70,"completion_tokens":1}`, none, none, num(70, usage.Engine), num(0, usage.EngineSetup)},
+		{"the engine knows better than its set-up", usage.Config{CacheOff: true}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":3}}`, none, none, num(70, usage.Engine), num(3, usage.Engine)},
+		{"predicted", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1}`, none, num(42, usage.Predicted), num(70, usage.Engine), num(42, usage.Predicted)},
+		{"told, not predicted", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":69}}`, none, num(42, usage.Predicted), num(70, usage.Engine), num(69, usage.Engine)},
+		{"own count", usage.Config{}, `{"completion_tokens":1}`, num(69, usage.Tokenizer), none, num(69, usage.Tokenizer), unknown},
+		{"own count is second", usage.Config{}, `{"prompt_tokens":70,"completion_tokens":1}`, num(69, usage.Tokenizer), none, num(70, usage.Engine), unknown},
+		{"more expected than there is", usage.Config{}, `{"prompt_tokens":40,"completion_tokens":1}`, none, num(42, usage.Predicted), num(40, usage.Engine), num(40, usage.Predicted)},
+		{"told when there are some", usage.Config{CacheTold: true}, `{"prompt_tokens":70,"completion_tokens":1,"prompt_tokens_details":null}`, none, none, num(70, usage.Engine), num(0, usage.EngineSetup)},
+		{"told when there are some, but it told nothing at all", usage.Config{CacheTold: true}, "", none, none, unknown, unknown},
+		{"nothing told", usage.Config{}, "", none, none, unknown, unknown},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := usage.NewMeter(tc.cfg)
+			m.Expect(tc.own, tc.expected)
 			m.Add(usage.Piece{Answer: "a", Totals: totals(t, tc.usage)})
+			m.Finish("stop")
 			got := m.Report(t.Context()).Tokens
 			if got.Prompt != tc.prompt || got.CachedPrompt != tc.cached {
 				t.Errorf("prompt %+v, cached %+v; want %+v, %+v", got.Prompt, got.CachedPrompt, tc.prompt, tc.cached)

@@ -100,21 +100,21 @@ func (f Figure) count() Count {
 
 // prompt is the prompt of the first run: those of later runs repeat it.
 func (m *Meter) prompt() Count {
-	if c := m.runs[0].totals.Prompt.count(); c.Known() || !m.cfg.Prompt.Known() {
+	if c, _ := m.Told(); c.Known() || !m.ownPrompt.Known() {
 		return c
 	}
-	return m.cfg.Prompt
+	return m.ownPrompt
 }
 
 func (m *Meter) cached() Count {
-	c := m.runs[0].totals.Cached.count()
+	prompt, c := m.Told()
 	switch {
 	case c.Known():
 		return c
-	case m.cfg.CacheOff:
+	case m.cfg.CacheOff, m.cfg.CacheTold && m.finish != "" && prompt.Known():
 		return Count{Source: EngineSetup}
-	case m.cfg.Cached.Known():
-		return m.cfg.Cached
+	case m.ownCached.Known():
+		return Count{N: min(m.ownCached.N, max(m.prompt().N, 0)), Source: m.ownCached.Source}
 	}
 	return c
 }

@@ -107,8 +107,9 @@ func (r *run) addThinking(s string, cfg *Config, keep bool) {
 
 func (r *run) addTotals(newer *Totals, wrote bool) {
 	t := *newer
-	// An engine that ends on an error may send a usage object of zeros.
-	if t.Prompt.N == 0 && r.totals.Prompt.N > 0 {
+	// An engine that ends on an error, or that was told to stop before it began,
+	// may send a usage object of zeros; no prompt is empty.
+	if t.Prompt.N == 0 {
 		t.Prompt.Known = false
 	}
 	if t.Completion.N == 0 && r.text.size > 0 {

@@ -162,7 +162,7 @@ func (p *program) meet(ctx context.Context, e *engine.Engine, url string) {
 		p.log.Warn("the engine does not answer; requests wait until it does", zap.String("engine", e.Name()), zap.String("url", url), zap.Error(err))
 	default:
 		p.log.Info("engine", zap.String("engine", e.Name()), zap.String("dialect", info.Dialect.Name), zap.String("version", info.Version),
-			zap.Strings("models", info.Models), zap.Int("context", info.ContextLength), zap.Bool("cache_off", info.CacheOff))
+			zap.Strings("models", info.Models), zap.Int("context", info.ContextLength), zap.Bool("cache_off", info.Cache.Off))
 	}
 }
 

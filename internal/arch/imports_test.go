@@ -19,8 +19,9 @@ var mayImport = map[string][]string{
 	"api/metrics":         {"queue", "queue/line", "ledger"},
 	"queue":               {"queue/line"},
 	"queue/line":          {},
-	"proxy":               {"proxy/budget", "proxy/downstream", "proxy/engine", "proxy/split", "proxy/surface", "reasoning", "usage", "internal/openai"},
+	"proxy":               {"proxy/budget", "proxy/cache", "proxy/downstream", "proxy/engine", "proxy/split", "proxy/surface", "reasoning", "usage", "internal/openai"},
 	"proxy/budget":        {"reasoning", "internal/openai"},
+	"proxy/cache":         {"proxy/engine", "usage", "usage/prefix", "internal/openai"},
 	"proxy/downstream":    {"internal/openai"},
 	"proxy/engine":        {"internal/openai"},
 	"proxy/split":         {"reasoning", "internal/openai"},
@@ -29,6 +30,7 @@ var mayImport = map[string][]string{
 	"proxy/probe/markers": {"reasoning"},
 	"reasoning":           {},
 	"usage":               {"reasoning", "internal/openai"},
+	"usage/prefix":        {"usage"},
 	"ledger":              {"usage"},
 	"ledger/sqlite":       {"ledger", "usage"},
 	"ledger/redis":        {"ledger", "usage"},
@@ -44,7 +46,7 @@ var mayImport = map[string][]string{
 
 // pure packages keep away from the world, so that they can be tested by calling
 // them and held to an oracle.
-var pure = []string{"reasoning", "proxy/split", "proxy/budget", "proxy/probe/markers", "usage", "internal/openai", "queue/line"}
+var pure = []string{"reasoning", "proxy/split", "proxy/budget", "proxy/probe/markers", "usage", "usage/prefix", "internal/openai", "queue/line"}
 
 // world is what a pure package may not import.
 var world = []string{"io/fs", "log", "log/slog", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "testing/synctest"}

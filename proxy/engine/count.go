@@ -22,37 +22,97 @@ func (e *Engine) Count(ctx context.Context, text string) (int, error) {
 	if t.path == "" {
 		return 0, ErrCannotCount
 	}
-	body := `{"` + t.field + `":` + openai.String(text) + `,` + t.extra + `}`
-	return e.count(ctx, t.path, t.count, body)
-}
-
-// CountPrompt returns how many prompt tokens the engine makes of a chat request,
-// its template, tools and generation prompt included. members are those of the
-// request that count; others must not be among them.
-func (e *Engine) CountPrompt(ctx context.Context, members []openai.Member) (int, error) {
-	info, err := e.Info(ctx)
+	reply, err := e.call(ctx, http.MethodPost, t.path, []byte(`{"`+t.field+`":`+openai.String(text)+`,`+t.extra+`}`))
 	if err != nil {
-		return 0, err
+		return 0, uncounted(err)
 	}
-	t := info.Dialect.tokenize
-	if t.promptPath == "" {
-		return 0, ErrCannotCount
-	}
-	set := append([]openai.Member{{Key: "model", Raw: openai.String(e.UpstreamModel(info))}}, members...)
-	return e.count(ctx, t.promptPath, t.promptCount, string(openai.Rewrite([]byte("{}"), set, nil)))
-}
-
-func (e *Engine) count(ctx context.Context, path, field, body string) (int, error) {
-	reply, err := e.call(ctx, http.MethodPost, path, []byte(body))
-	if refused(err) {
-		return 0, fmt.Errorf("%w: %w", ErrCannotCount, err)
-	}
-	if err != nil {
-		return 0, err
-	}
-	n := gjson.Get(reply, field)
+	n := gjson.Get(reply, t.count)
 	if n.Type != gjson.Number {
 		return 0, ErrCannotCount
 	}
 	return int(n.Int()), nil
+}
+
+// Encode returns the token ids of text, which is not empty, as Count counts them.
+func (e *Engine) Encode(ctx context.Context, text string) ([]uint32, error) {
+	info, err := e.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := info.Dialect.tokenize
+	if t.path == "" {
+		return nil, ErrCannotCount
+	}
+	return e.encode(ctx, t.path, `{"`+t.field+`":`+openai.String(text)+`,`+t.extra+`}`)
+}
+
+// EncodePrompt returns the ids of the prompt tokens that the engine makes of a
+// chat request, its template, tools and generation prompt included. members are
+// those of the request that count; others must not be among them.
+func (e *Engine) EncodePrompt(ctx context.Context, members []openai.Member) ([]uint32, error) {
+	info, err := e.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := info.Dialect.tokenize
+	if t.prompt == "" {
+		return nil, ErrCannotCount
+	}
+	for _, m := range members {
+		if m.Key == "prompt" && m.Raw != "" {
+			return e.encodeText(ctx, t, gjson.Parse(m.Raw))
+		}
+	}
+	set := append([]openai.Member{{Key: "model", Raw: openai.String(e.UpstreamModel(info))}}, members...)
+	body := string(openai.Rewrite([]byte("{}"), set, nil))
+	if t.rendered == "" {
+		return e.encode(ctx, t.prompt, body)
+	}
+	reply, err := e.call(ctx, http.MethodPost, t.prompt, []byte(body))
+	if err != nil {
+		return nil, uncounted(err)
+	}
+	return e.encodeText(ctx, t, gjson.Get(reply, t.rendered))
+}
+
+// encodeText encodes a whole prompt, which may be a list of ids already. Neither a
+// template nor a client writes the begin token that the engine puts before it.
+func (e *Engine) encodeText(ctx context.Context, t tokenize, prompt gjson.Result) ([]uint32, error) {
+	switch {
+	case prompt.IsArray():
+		return idsOf(prompt), nil
+	case prompt.Type != gjson.String:
+		return nil, ErrCannotCount
+	}
+	return e.encode(ctx, t.path, `{"`+t.field+`":`+openai.String(prompt.Str)+`,`+t.begun+`}`)
+}
+
+// encode reads the ids out of a reply, which has hundreds of thousands at most.
+func (e *Engine) encode(ctx context.Context, path, body string) ([]uint32, error) {
+	reply, err := e.call(ctx, http.MethodPost, path, []byte(body))
+	if err != nil {
+		return nil, uncounted(err)
+	}
+	ids := idsOf(gjson.Get(reply, "tokens"))
+	if len(ids) == 0 { // llama.cpp's server answers so where it reads another field
+		return nil, ErrCannotCount
+	}
+	return ids, nil
+}
+
+func idsOf(list gjson.Result) []uint32 {
+	ids := make([]uint32, 0, len(list.Raw)/6)
+	list.ForEach(func(_, id gjson.Result) bool {
+		ids = append(ids, uint32(id.Uint()))
+		return true
+	})
+	return ids
+}
+
+// uncounted names an engine that has no such endpoint.
+func uncounted(err error) error {
+	if refused(err) {
+		return fmt.Errorf("%w: %w", ErrCannotCount, err)
+	}
+	return err
 }

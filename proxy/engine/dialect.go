@@ -92,9 +92,10 @@ type tokenize struct {
 	field, extra string
 	// count reads the number of tokens out of the reply.
 	count string
-	// promptPath and promptCount are the same for a chat request; empty where the
-	// engine cannot.
-	promptPath, promptCount string
+	// prompt takes a chat request; empty where the engine cannot. Where rendered is
+	// set the reply has the text under that name. begun are the further members
+	// with which such a text, or one to complete, is tokenized.
+	prompt, rendered, begun string
 }
 
 // reasoningContent is where all three engines read earlier thinking.
@@ -110,19 +111,22 @@ func dialects() map[string]*Dialect {
 				{"/v1/loads", sglangLoads},
 				{"/metrics", metric("sglang:num_running_reqs", "sglang:num_queue_reqs")},
 			},
-			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", promptPath: "/tokenize", promptCount: "count"},
+			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", prompt: "/tokenize", begun: `"add_special_tokens":true`},
 		},
 		VLLM: {
 			Name: VLLM, ContinuousUsage: true, LimitName: "max_tokens", Clamps: true, ThinkingField: reasoningContent,
 			BudgetField: "thinking_token_budget", Continue: ContinueBoth,
 			loads:    []load{{"/metrics", metric("vllm:num_requests_running", "vllm:num_requests_waiting")}},
-			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", promptPath: "/tokenize", promptCount: "count"},
+			tokenize: tokenize{path: "/tokenize", field: "prompt", extra: `"add_special_tokens":false`, count: "count", prompt: "/tokenize", begun: `"add_special_tokens":true`},
 		},
 		LlamaCpp: {
 			Name: LlamaCpp, Running: "timings_per_token", LimitName: "max_tokens", Clamps: true, Continues: true, Echoes: true, ThinkingField: reasoningContent,
 			BudgetField: "thinking_budget_tokens", Continue: ContinueAlways, HangsUp: true,
-			loads:    []load{{"/slots", llamaSlots}, {"/metrics", metric("llamacpp:requests_processing", "llamacpp:requests_deferred")}},
-			tokenize: tokenize{path: "/tokenize", field: "content", extra: `"add_special":false,"parse_special":true`, count: "tokens.#", promptPath: "/v1/chat/completions/input_tokens", promptCount: "input_tokens"},
+			loads: []load{{"/slots", llamaSlots}, {"/metrics", metric("llamacpp:requests_processing", "llamacpp:requests_deferred")}},
+			tokenize: tokenize{
+				path: "/tokenize", field: "content", extra: `"add_special":false,"parse_special":true`, count: "tokens.#",
+				prompt: "/apply-template", rendered: "prompt", begun: `"add_special":true,"parse_special":true`,
+			},
 		},
 		OpenAI: {Name: OpenAI, LimitName: "max_completion_tokens", Clamps: true},
 	}

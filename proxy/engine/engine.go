@@ -85,8 +85,9 @@ type Engine struct {
 	label  string // base as it may be shown
 	client *http.Client
 
-	mu   sync.Mutex // guards info
+	mu   sync.Mutex // guards info and lost
 	info *Info      // nil until the engine has been asked
+	lost int
 }
 
 // New returns an Engine. It does not call the engine yet.
@@ -129,6 +130,9 @@ func New(cfg Config) (*Engine, error) {
 
 // Name returns the configured name.
 func (e *Engine) Name() string { return e.cfg.Name }
+
+// Sole reports whether nobody else uses the engine.
+func (e *Engine) Sole() bool { return e.cfg.SoleClient }
 
 // Headers returns how long the headers of a run may take. Nothing here ends a run
 // that takes longer: its connection must be open when it is aborted.

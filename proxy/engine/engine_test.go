@@ -267,14 +267,15 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestCountPrompt holds the count to what the same engine says of a run.
-func TestCountPrompt(t *testing.T) {
+// TestEncodePrompt holds the tokens to what the same engine says of a run: no
+// begin token too many, and none too few.
+func TestEncodePrompt(t *testing.T) {
 	const messages = `[{"role":"user","content":"how many words are these?"}]`
 	for _, dialect := range []simengine.Dialect{simengine.SGLang, simengine.VLLM, simengine.LlamaCPP} {
 		t.Run(string(dialect), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e, sim := simulated(t, engine.Config{}, simengine.Config{Dialect: dialect, TokensPerSecond: simengine.Fast, PrefillTokensPerSecond: simengine.Fast})
-				n, err := e.CountPrompt(t.Context(), []openai.Member{{Key: "messages", Raw: messages}})
+				ids, err := e.EncodePrompt(t.Context(), []openai.Member{{Key: "messages", Raw: messages}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -284,23 +285,79 @@ func TestCountPrompt(t *testing.T) {
 				}
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
-				if run := sim.Stats().Runs[0]; run.PromptTokens != n {
-					t.Errorf("counted %d, the run had %d", n, run.PromptTokens)
+				if run := sim.Stats().Runs[0]; run.PromptTokens != len(ids) {
+					t.Errorf("%d tokens, the run had %d", len(ids), run.PromptTokens)
 				}
 			})
 		})
 	}
 }
 
-func TestCountPromptAsksForAllOfIt(t *testing.T) {
+// TestEncode: text has the tokens that are counted, and the same text the same.
+func TestEncode(t *testing.T) {
+	for _, dialect := range []simengine.Dialect{simengine.SGLang, simengine.VLLM, simengine.LlamaCPP} {
+		synctest.Test(t, func(t *testing.T) {
+			e, _ := simulated(t, engine.Config{}, simengine.Config{Dialect: dialect})
+			const text = "so one user</think> asks \"about\" one"
+			n, err := e.Count(t.Context(), text)
+			ids, err2 := e.Encode(t.Context(), text)
+			if err != nil || err2 != nil || len(ids) != n {
+				t.Fatalf("%s: %d ids, %d counted, %v, %v", dialect, len(ids), n, err, err2)
+			}
+			again, _ := e.Encode(t.Context(), text+" more")
+			if !slices.Equal(again[:n], ids) {
+				t.Errorf("%s: %v, then %v", dialect, ids, again)
+			}
+		})
+	}
+}
+
+func TestEncodePromptAsksForAllOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, map[string]string{"/v1/models": models, "/server_info": serverInfo, "/tokenize": `{"tokens":[1,2,3],"count":3}`})
 		e := open(t, engine.Config{}, f.line.dial)
-		n, err := e.CountPrompt(t.Context(), []openai.Member{{Key: "messages", Raw: "[]"}, {Key: "tools", Raw: "[1]"}, {Key: "chat_template_kwargs", Raw: ""}})
-		if err != nil || n != 3 {
-			t.Errorf("got %d, %v", n, err)
+		ids, err := e.EncodePrompt(t.Context(), []openai.Member{{Key: "messages", Raw: "[]"}, {Key: "tools", Raw: "[1]"}, {Key: "chat_template_kwargs", Raw: ""}})
+		if err != nil || !slices.Equal(ids, []uint32{1, 2, 3}) {
+			t.Errorf("got %v, %v", ids, err)
 		}
 		if got, want := f.seen("/tokenize")[0].body, `{"model":"tiny","messages":[],"tools":[1]}`; got != want {
+			t.Errorf("asked %s, want %s", got, want)
+		}
+	})
+}
+
+// TestEncodeTextToComplete: such a prompt has no template, but a begin token, or is
+// a list of tokens already.
+func TestEncodeTextToComplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]string{"/v1/models": models, "/server_info": serverInfo, "/tokenize": `{"tokens":[1,2,3],"count":3}`})
+		e := open(t, engine.Config{}, f.line.dial)
+		for prompt, want := range map[string][]uint32{`"a \"b\""`: {1, 2, 3}, `[7,8]`: {7, 8}} {
+			ids, err := e.EncodePrompt(t.Context(), []openai.Member{{Key: "messages"}, {Key: "prompt", Raw: prompt}})
+			if err != nil || !slices.Equal(ids, want) {
+				t.Errorf("%s: %v, %v", prompt, ids, err)
+			}
+		}
+		if calls := f.seen("/tokenize"); len(calls) != 1 || calls[0].body != `{"prompt":"a \"b\"","add_special_tokens":true}` {
+			t.Errorf("asked %v", calls)
+		}
+		if _, err := e.EncodePrompt(t.Context(), []openai.Member{{Key: "prompt", Raw: `{}`}}); !errors.Is(err, engine.ErrCannotCount) {
+			t.Errorf("no text: %v", err)
+		}
+	})
+}
+
+// TestBeginToken: llama.cpp's template does not write it, and its tokenizer is
+// told to put it there.
+func TestBeginToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]string{"/v1/models": models, "/props": props, "/apply-template": `{"prompt":"<bos>\"hi\""}`, "/tokenize": `{"tokens":[2,7]}`})
+		e := open(t, engine.Config{}, f.line.dial)
+		ids, err := e.EncodePrompt(t.Context(), []openai.Member{{Key: "messages", Raw: "[]"}})
+		if err != nil || len(ids) != 2 {
+			t.Errorf("got %v, %v", ids, err)
+		}
+		if got, want := f.seen("/tokenize")[0].body, `{"content":"<bos>\"hi\"","add_special":true,"parse_special":true}`; got != want {
 			t.Errorf("asked %s, want %s", got, want)
 		}
 	})
@@ -324,10 +381,10 @@ func TestCountWithoutAnEndpoint(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake(t, map[string]string{"/v1/models": models})
 				f.reply("/tokenize", x.status, x.text)
-				f.reply("/v1/chat/completions/input_tokens", x.status, x.text)
+				f.reply("/apply-template", x.status, x.text)
 				e := open(t, engine.Config{Dialect: x.dialect}, f.line.dial)
 				_, one := e.Count(t.Context(), "a")
-				_, two := e.CountPrompt(t.Context(), nil)
+				_, two := e.EncodePrompt(t.Context(), nil)
 				if one == nil || two == nil || errors.Is(one, engine.ErrCannotCount) != x.cannot || errors.Is(two, engine.ErrCannotCount) != x.cannot {
 					t.Errorf("got %v and %v", one, two)
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -19,9 +20,10 @@ type Info struct {
 	Models []string
 	// ContextLength is the most tokens of prompt and completion; 0 is unknown.
 	ContextLength int
-	// CacheOff is whether its prefix cache is known to be off, so that no prompt
-	// token can come from it.
-	CacheOff bool
+	// Cache is what is known of its prefix cache.
+	Cache Cache
+	// Start changes when the engine is started anew; empty where nothing tells.
+	Start string
 }
 
 // Info returns what the engine told about itself, asking it if that has not
@@ -34,20 +36,20 @@ func (e *Engine) Info(ctx context.Context) (Info, error) {
 	if known != nil {
 		return *known, nil
 	}
-	info, err := e.ask(ctx)
-	if err != nil {
-		return Info{}, err
-	}
-	e.mu.Lock()
-	e.info = &info
-	e.mu.Unlock()
-	return info, nil
+	return e.Refresh(ctx)
 }
 
 func (e *Engine) forget() {
 	e.mu.Lock()
-	e.info = nil
+	e.info, e.lost = nil, e.lost+1
 	e.mu.Unlock()
+}
+
+// Lost is how often the engine was found unreachable, or not ready, so far.
+func (e *Engine) Lost() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost
 }
 
 // Known returns what Info would, without asking the engine.
@@ -138,7 +140,13 @@ func guises() []guise {
 // would be remembered.
 func (e *Engine) detect(ctx context.Context, info *Info) error {
 	want := e.cfg.Dialect
-	for _, g := range guises() {
+	list := guises()
+	if known, ok := e.Known(); ok { // it is most likely still what it was
+		slices.SortStableFunc(list, func(a, b guise) int {
+			return compareTrue(a.dialect == known.Dialect.Name, b.dialect == known.Dialect.Name)
+		})
+	}
+	for _, g := range list {
 		if want != "" && want != Auto && want != g.dialect {
 			continue
 		}
@@ -150,6 +158,9 @@ func (e *Engine) detect(ctx context.Context, info *Info) error {
 			if r := gjson.Parse(body); err == nil && r.Get(g.mark).Exists() {
 				info.Dialect = dialects()[g.dialect]
 				g.read(r, info)
+				if g.dialect == VLLM {
+					e.metrics(ctx, info)
+				}
 				return nil
 			}
 		}
@@ -161,11 +172,15 @@ func (e *Engine) detect(ctx context.Context, info *Info) error {
 	return nil
 }
 
-func readSGLang(r gjson.Result, i *Info) {
-	i.Version = r.Get("version").String()
-	i.CacheOff = r.Get("disable_radix_cache").Bool()
-	if n := int(r.Get("context_length").Int()); n > 0 {
-		i.ContextLength = n
+// compareTrue puts what is true first.
+func compareTrue(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
 	}
 }
 

@@ -27,7 +27,7 @@ func TestDetection(t *testing.T) {
 			"SGLang", "",
 			map[string]string{"/v1/models": models, "/server_info": serverInfo},
 			nil,
-			engine.Info{Version: "0.5.19", Models: []string{"tiny"}, ContextLength: 4096, CacheOff: true},
+			engine.Info{Version: "0.5.19", Models: []string{"tiny"}, ContextLength: 4096, Cache: engine.Cache{Off: true}},
 			"sglang",
 		},
 		{
@@ -120,8 +120,8 @@ func TestDetectionOfSimulatedEngines(t *testing.T) {
 			if err != nil || info.Dialect.Name != want || info.ContextLength != 512 || info.Models[0] != "ripple" {
 				t.Errorf("got %+v, %v; want %s", info, err, want)
 			}
-			if info.CacheOff != (want == "sglang") {
-				t.Errorf("%s: the cache is off: %v", want, info.CacheOff)
+			if info.Cache.Off != (want == "sglang") {
+				t.Errorf("%s: the cache is off: %v", want, info.Cache.Off)
 			}
 		})
 	}
@@ -251,4 +251,84 @@ func TestUpstreamModel(t *testing.T) {
 			t.Errorf("the slot is called %q", e.Name())
 		}
 	}
+}
+
+// TestCacheFacts reads how an engine's cache works, and when it was started.
+func TestCacheFacts(t *testing.T) {
+	for _, x := range []struct {
+		name, path, text, metrics string
+		want                      engine.Cache
+		start                     string
+	}{
+		{
+			"SGLang", "/server_info",
+			`{"max_running_requests":1,"disable_radix_cache":false,"enable_cache_report":true,"page_size":64,"max_total_num_tokens":139264,"random_seed":42}`, "",
+			engine.Cache{Told: true, Block: 64, Capacity: 139264},
+			"seed 42",
+		},
+		{"vLLM that says little", "/version", version, "", engine.Cache{}, ""},
+		{
+			"vLLM", "/version", version,
+			"# TYPE x gauge\nvllm:cache_config_info{block_size=\"16\",enable_prefix_caching=\"True\",num_gpu_blocks=\"573\"} 1.0\nprocess_start_time_seconds 1.79e+09\n",
+			engine.Cache{Block: 16, Capacity: 9168},
+			"1.79e+09",
+		},
+		{
+			"vLLM without a cache", "/version", version,
+			"vllm:prompt_tokens_created{model_name=\"a b\"} 1.8e+09\nvllm:cache_config_info{block_size=\"128\",enable_prefix_caching=\"False\",num_gpu_blocks=\"None\"} 1.0\n",
+			engine.Cache{Off: true, Block: 128},
+			"1.8e+09",
+		},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				replies := map[string]string{"/v1/models": models, x.path: x.text}
+				if x.metrics != "" {
+					replies["/metrics"] = x.metrics
+				}
+				e := open(t, engine.Config{}, newFake(t, replies).line.dial)
+				info, err := e.Info(t.Context())
+				if err != nil || info.Cache != x.want || info.Start != x.start {
+					t.Errorf("got %+v, start %q, %v; want %+v, %q", info.Cache, info.Start, err, x.want, x.start)
+				}
+			})
+		})
+	}
+}
+
+// TestRefresh: an engine that is asked anew is asked first for what it was, and
+// may have become another one.
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]string{"/v1/models": models, "/version": version})
+		e := open(t, engine.Config{}, f.line.dial)
+		for i, want := range []string{"vllm", "vllm", "sglang"} {
+			if want == "sglang" {
+				f.reply("/version", http.StatusNotFound, "")
+				f.reply("/server_info", http.StatusOK, serverInfo)
+			}
+			before := len(f.seen("/server_info"))
+			info, err := e.Refresh(t.Context())
+			if err != nil || info.Dialect.Name != want {
+				t.Fatalf("it is %+v, %v; want %s", info, err, want)
+			}
+			if known, ok := e.Known(); !ok || known.Dialect.Name != want {
+				t.Errorf("known as %+v", known)
+			}
+			if asked := len(f.seen("/server_info")) - before; asked != []int{1, 0, 1}[i] {
+				t.Errorf("time %d: /server_info was asked %d times", i, asked)
+			}
+		}
+		_ = f.line.Close()
+		e.Close()
+		if _, err := e.Refresh(t.Context()); err == nil {
+			t.Error("an engine that is gone answered")
+		}
+		if known, ok := e.Known(); !ok || known.Dialect.Name != "sglang" || e.Lost() != 0 {
+			t.Error("asking in vain has forgotten the engine")
+		}
+		if _, err := e.Chat(t.Context(), []byte("{}")); err == nil || e.Lost() != 1 {
+			t.Errorf("lost %d times, %v", e.Lost(), err)
+		}
+	})
 }

@@ -1,0 +1,30 @@
+// Package cache says how much of a prompt an engine must have taken from its
+// prefix cache, where it has one and does not tell.
+//
+// A Watch follows one slot; a Visit is one answer on it. The prompt's token ids
+// come from the engine's own tokenize endpoint, which applies the chat template,
+// else from a tokenizer here on the text of the messages; then the figure is
+// scaled to the engine's own prompt total, since the template is missing.
+//
+// # Never in the way
+//
+// A visit tokenizes in a goroutine of its own, which begins with the first token
+// of the answer: neither the prefill nor the stream waits for it. Its result is
+// asked for when the answer has ended. What the engine wrote is tokenized then
+// too, after the client was served.
+//
+// # Order
+//
+// Answers on one slot follow each other, so each visit looks up its prompt only
+// after the one before has been remembered.
+//
+// # What ends a model
+//
+// An engine that was started anew has an empty cache. A Watch asks it what it is
+// with every visit, and begins a new model when its start has changed, or when it
+// was found unreachable since.
+//
+// # Ownership
+//
+// A visit's goroutines have ended when Leave returns.
+package cache
