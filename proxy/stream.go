@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -9,9 +8,9 @@ import (
 	"strings"
 
 	"oneslot/internal/openai"
+	sse "oneslot/proxy/events"
 
 	"github.com/tidwall/gjson"
-	"github.com/tmaxmax/go-sse"
 )
 
 // doneMarker is the data of the event that ends an OpenAI stream.
@@ -24,18 +23,18 @@ const doneMarker = "[DONE]"
 // is complete.
 func events(body io.Reader, maxEvent int) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for ev, err := range sse.Read(body, &sse.ReadConfig{MaxEventSize: maxEvent}) {
+		for data, err := range sse.Read(body, maxEvent) {
 			switch {
-			case errors.Is(err, bufio.ErrTooLong):
+			case errors.Is(err, sse.ErrTooLong):
 				yield("", fmt.Errorf("%w of %d bytes", ErrEventTooLong, maxEvent))
 				return
 			case err != nil:
 				yield("", fmt.Errorf("%w: %w", ErrCut, err))
 				return
-			case isDone(ev.Data):
+			case isDone(data):
 				return
-			case ev.Data == "" || ev.Data == "null": // says nothing
-			case !yield(ev.Data, nil):
+			case data == "null": // says nothing
+			case !yield(data, nil):
 				return
 			}
 		}
@@ -43,18 +42,14 @@ func events(body io.Reader, maxEvent int) iter.Seq2[string, error] {
 }
 
 // isDone allows the blanks that some engines put around the marker.
-func isDone(data string) bool { return strings.Trim(data, " \t") == doneMarker }
-
-// atHand is how much of an engine's body is read at once, in bytes: whatever has
-// come of it goes to the client in one write.
-const atHand = 32 << 10
+func isDone(data string) bool {
+	return len(data) < 2*len(doneMarker) && strings.Trim(data, " \t") == doneMarker
+}
 
 // flushing returns an engine's body that sends what has been written to the
 // client before it reads on: as long as complete events are at hand they go out
 // together, and none waits for the engine.
-func flushing(body io.Reader, flush func()) io.Reader {
-	return bufio.NewReaderSize(flusher{body, flush}, atHand)
-}
+func flushing(body io.Reader, flush func()) io.Reader { return flusher{body, flush} }
 
 type flusher struct {
 	body  io.Reader

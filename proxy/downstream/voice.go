@@ -2,11 +2,8 @@ package downstream
 
 import (
 	"strings"
-	"unsafe"
 
 	"oneslot/internal/openai"
-
-	"github.com/tmaxmax/go-sse"
 )
 
 // A Voice words what is not the answer. Its methods run under the Client's lock,
@@ -34,7 +31,7 @@ type Sign struct {
 // Events takes the events of a stream. It is valid during the call that it is
 // handed to, and keeps nothing of what it is given.
 type Events struct {
-	buf buffer
+	buf []byte // what the next flush sends
 }
 
 // Data adds an event. data is JSON on one line.
@@ -42,20 +39,15 @@ func (e *Events) Data(data []byte) { e.Named("", data) }
 
 // Named adds an event of a named type.
 func (e *Events) Named(name string, data []byte) {
-	m := sse.Message{}
 	if name != "" {
-		m.Type = sse.Type(name)
+		e.buf = append(append(append(e.buf, "event: "...), name...), '\n')
 	}
-	// The message is written before data can change, so that it needs no copy.
-	m.AppendData(unsafe.String(unsafe.SliceData(data), len(data)))
-	_, _ = m.WriteTo(&e.buf)
+	e.buf = append(append(append(e.buf, "data: "...), data...), "\n\n"...)
 }
 
 // Comment adds a comment, which clients skip.
 func (e *Events) Comment(text string) {
-	m := sse.Message{}
-	m.AppendComment(oneLine.Replace(text))
-	_, _ = m.WriteTo(&e.buf)
+	e.buf = append(append(append(e.buf, ": "...), oneLine.Replace(text)...), "\n\n"...)
 }
 
 // Done adds the event that ends a stream of OpenAI's.
@@ -70,20 +62,6 @@ var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
 // keepBuf is the largest buffer kept between flushes, in bytes: waiting clients
 // are many and say little.
 const keepBuf = 64 << 10
-
-// buffer is what the next flush sends. Writing to it cannot fail.
-type buffer []byte
-
-func (b *buffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
-}
-
-// WriteString lets go-sse write texts without copying them first.
-func (b *buffer) WriteString(s string) (int, error) {
-	*b = append(*b, s...)
-	return len(s), nil
-}
 
 // Plain is the Voice of OpenAI's chat: comments, and errors as an event before
 // [DONE].
