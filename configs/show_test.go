@@ -20,7 +20,7 @@ func allKeys(t reflect.Type, prefix string) (out []string) {
 		f := t.Field(i)
 		key := strings.TrimPrefix(prefix+"."+fieldKey(f), ".")
 		inner := f.Type
-		if inner.Kind() == reflect.Slice {
+		if inner.Kind() == reflect.Slice || inner.Kind() == reflect.Pointer && inner.Elem().Kind() == reflect.Struct {
 			inner = inner.Elem()
 		}
 		_, own := reflect.New(inner).Interface().(encoding.TextUnmarshaler)
@@ -92,7 +92,9 @@ func TestExampleHasEveryKey(t *testing.T) {
 		}
 	}
 	for key := range inStruct {
-		if field, ok := strings.CutPrefix(key, "formats."); ok && !regexp.MustCompile(`(?m)^#.*\b`+field+`\b`).Match(shipped) {
+		field, ok := strings.CutPrefix(key, "formats.")
+		field = field[strings.LastIndex(field, ".")+1:]
+		if ok && !regexp.MustCompile(`(?m)^#.*\b`+field+`\b`).Match(shipped) {
 			t.Errorf("formats.yaml does not explain %s", field)
 		}
 	}

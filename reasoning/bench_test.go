@@ -73,6 +73,9 @@ func BenchmarkWhole(b *testing.B) {
 	b.Run("thinking code", func(b *testing.B) { run(b, tags, reasoning.StartThinking, []string{code}) })
 	b.Run("answer", func(b *testing.B) { run(b, tags, reasoning.StartMidAnswer, []string{code}) })
 	b.Run("many markers", func(b *testing.B) { run(b, control, reasoning.StartThinking, []string{prose}) })
+	channels := pool[15]
+	b.Run("channels, thinking", func(b *testing.B) { run(b, channels, reasoning.StartThinking, []string{prose}) })
+	b.Run("channels, answer", func(b *testing.B) { run(b, channels, reasoning.StartMidAnswer, []string{prose}) })
 	b.Run("other first bytes", func(b *testing.B) {
 		f := reasoning.Format{Open: []string{"◁t▷"}, Close: []string{"◁/t▷", "[/T]", "<|c|>"}}
 		run(b, f, reasoning.StartThinking, []string{prose})
@@ -84,6 +87,7 @@ func BenchmarkPieces(b *testing.B) {
 	tags := pool[0]
 	b.Run("thinking prose in 4 bytes", func(b *testing.B) { run(b, tags, reasoning.StartThinking, pieces(prose, 4)) })
 	b.Run("thinking code in 4 bytes", func(b *testing.B) { run(b, tags, reasoning.StartThinking, pieces(code, 4)) })
+	b.Run("channels in 4 bytes", func(b *testing.B) { run(b, pool[15], reasoning.StartThinking, pieces(prose, 4)) })
 	b.Run("answer in 4 bytes", func(b *testing.B) { run(b, tags, reasoning.StartMidAnswer, pieces(prose, 4)) })
 	b.Run("thinking prose in 1 byte", func(b *testing.B) { run(b, tags, reasoning.StartThinking, pieces(prose, 1)) })
 	b.Run("thinking prose in 100 bytes", func(b *testing.B) { run(b, tags, reasoning.StartThinking, pieces(prose, 100)) })

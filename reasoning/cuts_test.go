@@ -46,7 +46,7 @@ import (
 // behind it, and a sixth of the sequences of three.
 func texts(f reasoning.Format, start reasoning.State) []string {
 	atoms := []string{"a", " ", "\n\t", "<"}
-	for _, set := range [][]string{f.Open, f.Close, f.ToolOpen, f.ControlTokens} {
+	for _, set := range sets(f) {
 		atoms = append(atoms, set...)
 		if len(set) > 0 {
 			m := set[0]
@@ -111,6 +111,9 @@ func TestBoundedDelay(t *testing.T) {
 	p := reasoning.New(nil, 0)
 	for _, f := range pool {
 		limit := max(longestMarker(f)-1, 0)
+		if f.Channels != nil {
+			limit += headerLimit
+		}
 		for _, start := range starts {
 			for _, text := range texts(f, start) {
 				for i := range len(text) + 1 {
@@ -153,6 +156,13 @@ func TestCharactersStayWhole(t *testing.T) {
 func TestFeedDoesNotAllocate(t *testing.T) {
 	f := pool[0]
 	text := "<think>\n  If a < b </th then\n\n    x  </think>\n\nThe <b>answer</b> is \n 42. </think>"
+	feedWithoutAllocating(t, f, text)
+	f = harmony(t)
+	feedWithoutAllocating(t, f, f.Open[0]+"if a < b\n"+strings.Replace(f.OffPrefill, "final", "commentary to=f json", 1)+"{\"a\": 1} "+f.OffPrefill+"42")
+}
+
+func feedWithoutAllocating(t *testing.T, f reasoning.Format, text string) {
+	t.Helper()
 	for name, pieces := range map[string][]string{
 		"whole": {text}, "bytes": octets(text), "words": strings.SplitAfter(text, " "), "lines": strings.SplitAfter(text, "\n"),
 	} {

@@ -48,6 +48,26 @@
 // the same byte the longest does; of equal ones the opener, then the closer,
 // then the tool opener, then the control token, as far as each counts there.
 //
+// # Channels
+//
+// Where Format.Channels is set, a stream is a sequence of messages, each with a
+// header that names its channel. The contract is the same, but for this:
+//
+//   - Headers and ends of messages are the markers. Thinking may come again after
+//     an answer has begun, and what is given out follows the headers.
+//   - A message whose header names a recipient is a tool call. It is answer,
+//     whatever its channel, and stays byte for byte, header and end included:
+//     whoever parses tool calls needs the whole of it.
+//   - An end counts where a header, another end or the end of the stream follows;
+//     else it is text. In a channel of Channels.Last nothing else counts, so that
+//     an answer may quote any marker.
+//   - A stream that begins with no header, which the prompt may have begun, is
+//     answer, all of it.
+//   - A header has no line break and at most 256 bytes; else it is text. That is
+//     also what may be held back, beside ends of messages. A header that the end of
+//     the stream cuts off is dropped.
+//   - Boundary is where thinking first ended.
+//
 // # White space
 //
 // White space is space, tab, carriage return and line feed. Where it touches

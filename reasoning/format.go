@@ -32,6 +32,12 @@ type Format struct {
 	// ConstrainedStartsIn is where a stream begins when the output is constrained
 	// to a grammar or to JSON. Zero means StartAnswer.
 	ConstrainedStartsIn State `yaml:"constrained_starts_in,omitempty" json:"constrained_starts_in,omitempty"`
+	// Channels replaces the markers above, for a family whose text is a sequence
+	// of messages that each name their channel. Open and Close are then only how
+	// thinking is spelled out where it is written into text or counted, and
+	// OffPrefill what leads from there into the answer. Nil means that the text
+	// has no channels.
+	Channels *Channels `yaml:"channels,omitempty" json:"channels,omitempty"`
 	// History is what becomes of the thinking of earlier turns. Zero means
 	// HistoryKeep.
 	History History `yaml:"history,omitempty" json:"history,omitempty"`
@@ -54,4 +60,33 @@ type Format struct {
 	// read from its template, its tokenizer, its maker's documents or an engine's
 	// parser for it. Zero means that they are an assumption.
 	Verified bool `yaml:"verified,omitempty" json:"verified,omitempty"`
+}
+
+// Channels are the markers of a format in which each message has a header:
+//
+//	Start role Channel name … Message text End
+//
+// The first header may begin in its middle, since the prompt may hold a part of
+// it.
+type Channels struct {
+	// Start lists what begins a header. Zero means that Channel does.
+	Start []string `yaml:"start,omitempty" json:"start,omitempty"`
+	// Channel lists what stands before the name; it begins a header too where
+	// Start was left out. It is required.
+	Channel []string `yaml:"channel" json:"channel"`
+	// Message lists what ends a header. It is required.
+	Message []string `yaml:"message" json:"message"`
+	// End lists what ends a message. It counts where a header, another one, or the
+	// end of the stream follows; else it is text.
+	End []string `yaml:"end,omitempty" json:"end,omitempty"`
+	// Thinking lists the names of the channels that are thinking; all others are
+	// answer. It is required.
+	Thinking []string `yaml:"thinking" json:"thinking"`
+	// Last lists the names of the channels that end a reply: what follows is text,
+	// whatever it looks like. Zero means none.
+	Last []string `yaml:"last,omitempty" json:"last,omitempty"`
+	// Recipient lists what names the recipient of a tool call, after white space
+	// or a marker of the header. Such a message is answer whatever its channel, and
+	// stays whole, header and end included. Zero means that there are no tool calls.
+	Recipient []string `yaml:"recipient,omitempty" json:"recipient,omitempty"`
 }

@@ -56,6 +56,17 @@ func TestValidate(t *testing.T) {
 		{"history", good(func(f *reasoning.Format) { f.History = 9 }), []string{"history: 9 is not"}},
 		{"control tokens of ordinary text", good(func(f *reasoning.Format) { f.ControlTokens = []string{"<e>"} }), []string{"control_tokens: needs markers_special"}},
 		{"prefill that closes nothing", good(func(f *reasoning.Format) { f.OffPrefill = "<o>" }), []string{`off_prefill: "<o>" holds no closer`}},
+		{"channels", reasoning.Format{Name: "x", StartsIn: reasoning.StartAnswer, Channels: &reasoning.Channels{
+			Channel: []string{"<c>"}, Message: []string{"<m>"}, Thinking: []string{"t"},
+		}}, nil},
+		{"channels without anything", good(func(f *reasoning.Format) {
+			f.StartsIn, f.Channels, f.ToolOpen = 0, &reasoning.Channels{End: []string{"e", "e"}, Last: []string{"", "e"}}, []string{"<t>"}
+			f.MarkersSpecial, f.ControlTokens = true, []string{"<k>"}
+		}), []string{
+			`channels.end[1]: "e" stands twice`, "channels.last[0]: is empty", "tool_open: has no meaning with channels",
+			"control_tokens: has no meaning with channels", "channels.channel: is missing", "channels.message: is missing",
+			"channels.thinking: is missing", `channels.last[1]: "e" is also in channels.end`, "starts_in: is missing",
+		}},
 		{"too warm", good(func(f *reasoning.Format) { f.Temperature = &warm }), []string{"temperature: 3 is not between"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

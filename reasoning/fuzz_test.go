@@ -12,7 +12,7 @@ import (
 // white space and letters.
 func atoms(f reasoning.Format) []string {
 	list := []string{"a", " ", "\n", "\t\r\n", "b<", "ü", "x y"}
-	for _, set := range [][]string{f.Open, f.Close, f.ToolOpen, f.ControlTokens} {
+	for _, set := range sets(f) {
 		for _, m := range set {
 			list = append(list, m, m[:len(m)/2], m[len(m)/2:], m[:len(m)-1], m[1:])
 		}
@@ -90,6 +90,11 @@ func invent(r *rand.Rand) reasoning.Format {
 		}
 		return markers
 	}
+	if r.IntN(3) == 0 {
+		return reasoning.Format{Channels: &reasoning.Channels{
+			Start: set(1), Channel: set(2), Message: set(2), End: set(2), Thinking: set(2), Last: set(2), Recipient: set(2),
+		}}
+	}
 	return reasoning.Format{
 		Open: set(2), Close: set(3), ToolOpen: set(1), ControlTokens: set(2),
 		Otherwise: reasoning.State(r.IntN(3)),
@@ -135,6 +140,9 @@ func FuzzConservation(f *testing.F) {
 // conserved reports whether out is text without white space, control tokens,
 // and at most one opener and then one closer. It tries every way to read it.
 func conserved(f reasoning.Format, text, out string) bool {
+	if f.Channels != nil {
+		return conservedByChannels(f.Channels, text, out)
+	}
 	type place struct {
 		at, given int
 		removed   int // 0 nothing, 1 the opener, 2 the closer

@@ -32,6 +32,17 @@ var pool = []reasoning.Format{
 	},
 	{Name: "prompt-only", Close: []string{"</think>"}, StartsIn: reasoning.StartThinking},
 	{Name: "no-markers"},
+	{Name: "channels", StartsIn: reasoning.StartAnswer, Channels: &reasoning.Channels{
+		Start: []string{"[s"}, Channel: []string{"<c>"}, Message: []string{"(m)"}, End: []string{"{e", "<r>", "~t"},
+		Thinking: []string{"analysis"}, Last: []string{"final"}, Recipient: []string{"to="},
+	}},
+	{Name: "channels-without-a-start", StartsIn: reasoning.StartThinking, Channels: &reasoning.Channels{
+		Channel: []string{"ab", "a"}, Message: []string{":", "ab:"}, Thinking: []string{"a:", "t", "te"}, End: []string{"::", "\n:", "abb"},
+	}},
+	{Name: "tangled-channels", StartsIn: reasoning.StartAuto, Channels: &reasoning.Channels{
+		Start: []string{"x", "xyx"}, Channel: []string{"xy", "y"}, Message: []string{"z"}, End: []string{"zx", "yy", " x"},
+		Thinking: []string{"zz", "x "}, Last: []string{"yz", "w"}, Recipient: []string{"xz", "w="},
+	}},
 	{Name: "control-only", MarkersSpecial: true, ControlTokens: []string{"<|end|>", "<|"}, StartsIn: reasoning.StartAnswer},
 }
 
@@ -40,10 +51,19 @@ var starts = []reasoning.State{
 	reasoning.StartMidThinking, reasoning.StartClosed, reasoning.StartMidAnswer,
 }
 
+// sets are all markers of a format, by what they do.
+func sets(f reasoning.Format) [][]string {
+	all := [][]string{f.Open, f.Close, f.ToolOpen, f.ControlTokens}
+	if c := f.Channels; c != nil {
+		all = append(all, c.Start, c.Channel, c.Message, c.End, c.Thinking, c.Last, c.Recipient)
+	}
+	return all
+}
+
 // longestMarker is the length that bounds what may be held back.
 func longestMarker(f reasoning.Format) int {
 	n := 0
-	for _, set := range [][]string{f.Open, f.Close, f.ToolOpen, f.ControlTokens} {
+	for _, set := range sets(f) {
 		for _, m := range set {
 			n = max(n, len(m))
 		}

@@ -14,14 +14,25 @@ func isBlank(c byte) bool {
 }
 
 // role is what a marker does; a set of roles says which markers count.
-type role uint8
+type role uint16
 
 const (
 	opener role = 1 << iota
 	closer
 	tool
 	control
+	// Of channels.
+	begin     // of a header
+	label     // before a channel's name; it begins a header too
+	message   // end of a header
+	ender     // of a message
+	thinks    // name of a channel of thinking
+	lasts     // name of a channel that ends a reply
+	recipient // of a tool call
 )
+
+// headers are the roles that begin a header.
+const headers = begin | label
 
 // marker is one spelling with its role.
 type marker struct {
@@ -46,10 +57,14 @@ func (l *lexicon) load(f *Format) {
 	if f == nil {
 		return
 	}
-	l.add(opener, f.Open)
-	l.add(closer, f.Close)
-	l.add(tool, f.ToolOpen)
-	l.add(control, f.ControlTokens)
+	if f.Channels != nil {
+		l.channels(f.Channels)
+	} else {
+		l.add(opener, f.Open)
+		l.add(closer, f.Close)
+		l.add(tool, f.ToolOpen)
+		l.add(control, f.ControlTokens)
+	}
 	slices.SortStableFunc(l.markers, func(a, b marker) int { return cmp.Compare(len(b.text), len(a.text)) })
 }
 
@@ -59,13 +74,23 @@ func (l *lexicon) add(r role, markers []string) {
 			continue
 		}
 		l.markers = append(l.markers, marker{m, r})
-		if r != opener {
+		if r&(closer|tool|control|headers|ender) != 0 {
 			l.thinking.add(m)
 		}
-		if r == control {
+		if r&(control|ender) != 0 {
 			l.answer.add(m)
 		}
 	}
+}
+
+func (l *lexicon) channels(c *Channels) {
+	l.add(begin, c.Start)
+	l.add(label, c.Channel)
+	l.add(message, c.Message)
+	l.add(ender, c.End)
+	l.add(thinks, c.Thinking)
+	l.add(lasts, c.Last)
+	l.add(recipient, c.Recipient)
 }
 
 // has reports whether any marker has one of the roles.

@@ -19,6 +19,9 @@ type verdict struct {
 // nothing with the parser: the text is read once, from left to right, byte by
 // byte, and at each byte it looks for the longest marker that counts there.
 func judge(f reasoning.Format, start reasoning.State, text string) verdict {
+	if f.Channels != nil {
+		return judgeChannels(f.Channels, start, text)
+	}
 	if start == reasoning.StartAuto {
 		start = f.Otherwise
 	}

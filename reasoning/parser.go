@@ -22,6 +22,8 @@ type Parser struct {
 
 	end   int  // see Boundary
 	ended bool // see Boundary
+
+	head head // of the message being read, in a format with channels
 }
 
 // run is text with its offset in the stream.
@@ -47,6 +49,10 @@ func (p *Parser) Reset(f *Format, start State) {
 	p.lex.load(f)
 	if start == StartAuto && f != nil {
 		start = f.Otherwise
+	}
+	if f != nil && f.Channels != nil {
+		p.startChannels(start)
+		return
 	}
 	switch start {
 	case StartThinking:

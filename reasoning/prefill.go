@@ -16,8 +16,11 @@ import "strings"
 // A closer counts wherever it stands, since def may have opened thinking. A
 // marker that the end of the prefill cuts off does not count.
 func StartAfter(f *Format, prefill string, def State) State {
-	if f == nil {
+	switch {
+	case f == nil:
 		return def
+	case f.Channels != nil:
+		return afterChannels(f, prefill, def)
 	}
 	closer, after := first(prefill, f.Close)
 	tool, toolEnd := first(prefill, f.ToolOpen)
@@ -44,6 +47,9 @@ func StartAfter(f *Format, prefill string, def State) State {
 // counts. Where none says so, or text follows what was closed, the model may open
 // thinking by itself: StartAnswer.
 func StartInPrompt(f *Format, prompt string) State {
+	if f.Channels != nil {
+		return channelsInPrompt(f, prompt)
+	}
 	opener, _ := last(prompt, f.Open)
 	closer, after := last(prompt, f.Close)
 	switch {
@@ -64,6 +70,47 @@ func last(text string, markers []string) (at, end int) {
 		}
 	}
 	return at, end
+}
+
+// afterChannels is StartAfter for a format with channels. A prefill without a
+// header is put into the answer by the model's template.
+func afterChannels(f *Format, prefill string, def State) State {
+	end := 0
+	for rest := prefill; ; {
+		at, after := first(rest, f.Channels.Message)
+		if at < 0 {
+			break
+		}
+		rest, end = rest[after:], end+after
+	}
+	seen := visible(prefill[end:], nil)
+	if end == 0 && !seen {
+		return def
+	}
+	p := New(f, StartAnswer)
+	p.Feed(prefill[:end])
+	switch thinking := end > 0 && p.Phase() == Thinking; {
+	case thinking && seen:
+		return StartMidThinking
+	case thinking:
+		return StartThinking
+	case seen:
+		return StartMidAnswer
+	default:
+		return StartClosed
+	}
+}
+
+// channelsInPrompt is StartInPrompt for a format with channels: what the header
+// that begins last says counts, unless its message has ended.
+func channelsInPrompt(f *Format, prompt string) State {
+	if at, _ := last(prompt, f.Channels.Start); at >= 0 {
+		message, after := first(prompt[at:], f.Channels.Message)
+		if end, _ := last(prompt[at:], f.Channels.End); message >= 0 && end < after {
+			return afterChannels(f, prompt[at:], StartAnswer)
+		}
+	}
+	return StartAnswer
 }
 
 // visible reports whether text holds more than white space and control tokens.

@@ -133,8 +133,12 @@ func TestNoMarkerInCode(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range shipped(t) {
-			for _, set := range [][]string{f.Open, f.Close, f.ToolOpen, f.ControlTokens} {
+			for _, set := range sets(f) {
 				for _, m := range set {
+					// A name of a channel is a word like others, but for its quotes.
+					if strings.Trim(m, "abcdefghijklmnopqrstuvwxyz=") == "" {
+						m = `"` + m + `"`
+					}
 					if bytes.Contains(code, []byte(m)) {
 						t.Errorf("%s holds %q, a marker of %s", file, m, f.Name)
 					}

@@ -17,6 +17,7 @@ func (f Format) Validate() error {
 		c.spellings(l)
 	}
 	c.clashes(f)
+	c.channels(f)
 	c.states(f)
 	c.rest(f)
 	return errors.Join(c.faults...)
@@ -29,7 +30,12 @@ type list struct {
 }
 
 func (f Format) lists() []list {
-	return []list{{"open", f.Open}, {"close", f.Close}, {"tool_open", f.ToolOpen}, {"control_tokens", f.ControlTokens}}
+	lists := []list{{"open", f.Open}, {"close", f.Close}, {"tool_open", f.ToolOpen}, {"control_tokens", f.ControlTokens}}
+	if c := f.Channels; c != nil {
+		lists = append(lists, list{"channels.start", c.Start}, list{"channels.channel", c.Channel}, list{"channels.message", c.Message},
+			list{"channels.end", c.End}, list{"channels.thinking", c.Thinking}, list{"channels.last", c.Last}, list{"channels.recipient", c.Recipient})
+	}
+	return lists
 }
 
 // check collects the faults of one format.
@@ -83,8 +89,34 @@ func (c *check) clashes(f Format) {
 	clash("tool_open", f.ToolOpen, "control_tokens", f.ControlTokens)
 }
 
+// channels finds what is missing for headers to be read, and what has no meaning
+// beside them.
+func (c *check) channels(f Format) {
+	if f.Channels == nil {
+		return
+	}
+	seen := map[string]string{}
+	for _, l := range f.lists() {
+		name, of := strings.CutPrefix(l.field, "channels.")
+		switch need := of && slices.Contains([]string{"channel", "message", "thinking"}, name); {
+		case need && len(l.markers) == 0:
+			c.fault(l.field, "is missing: no header could be read")
+		case !of && len(l.markers) > 0 && (name == "tool_open" || name == "control_tokens"):
+			c.fault(l.field, "has no meaning with channels")
+		}
+		for i, m := range l.markers {
+			if other := seen[m]; of && other != "" && other != l.field {
+				c.fault(fmt.Sprintf("%s[%d]", l.field, i), "%q is also in %s", m, other)
+			}
+			if of {
+				seen[m] = l.field
+			}
+		}
+	}
+}
+
 func (c *check) states(f Format) {
-	thinks := len(f.Open) > 0 || len(f.Close) > 0 || len(f.ToolOpen) > 0
+	thinks := f.Channels != nil || len(f.Open) > 0 || len(f.Close) > 0 || len(f.ToolOpen) > 0
 	switch {
 	case f.StartsIn > StartAuto:
 		c.fault("starts_in", "%q is not thinking, answer or auto", f.StartsIn)
@@ -99,6 +131,9 @@ func (c *check) states(f Format) {
 		c.fault("otherwise", "%q is not thinking or answer", f.Otherwise)
 	case f.Otherwise != 0 && f.StartsIn != StartAuto && f.ConstrainedStartsIn != StartAuto:
 		c.fault("otherwise", "counts only with starts_in or constrained_starts_in: auto")
+	}
+	if f.Channels != nil {
+		return
 	}
 	if len(f.Close) == 0 && (thinks || f.begins(StartThinking)) {
 		c.fault("close", "is missing: thinking would never end")

@@ -86,7 +86,7 @@ func (s *Sight) known(f family) Verdict {
 	}
 	v.Row = base
 	if !ok {
-		v.Row = reasoning.Format{Name: s.slug(), Open: base.Open, Close: base.Close, StartsIn: common(f.rows)}
+		v.Row = reasoning.Format{Name: s.slug(), Open: base.Open, Close: base.Close, StartsIn: common(f.rows), Channels: base.Channels, MarkersSpecial: base.Channels != nil}
 	}
 	if start != 0 {
 		v.Row.StartsIn, v.Row.Otherwise = start, 0

@@ -77,6 +77,9 @@ func TestEveryShippedRow(t *testing.T) {
 				if got := slices.Contains(v.Rows, row.Name); got != (row.StartsIn == start) {
 					t.Errorf("%s, prompt opens: %t, %s: the rows that agree are %q", row.Name, opens, name, v.Rows)
 				}
+				if !reflect.DeepEqual(v.Row.Channels, row.Channels) || row.Channels != nil && v.Row.Validate() != nil {
+					t.Errorf("%s, prompt opens: %t, %s: channels %+v", row.Name, opens, name, v.Row.Channels)
+				}
 				if v.Row.Name != "something-7b" || v.Row.Temperature != nil || v.Row.ToolOpen != nil {
 					t.Errorf("%s: the row of another model was taken over: %+v", row.Name, v.Row)
 				}
