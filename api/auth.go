@@ -28,6 +28,9 @@ type Key struct {
 	MaxWaiting int
 	// Admin may see and cancel everybody's requests.
 	Admin bool
+	// Field is where thinking goes for this key's requests. Nil means that it goes
+	// where Config.Field says.
+	Field *openai.ReasoningField
 
 	hash [sha256.Size]byte
 }
@@ -51,6 +54,7 @@ type caller struct {
 	class, maxClass queue.Class
 	maxWaiting      int
 	admin           bool
+	field           *openai.ReasoningField
 }
 
 // owns reports whether a request of the named key is the caller's to see.
@@ -74,7 +78,7 @@ func (s *Server) auth(next echo.HandlerFunc) echo.HandlerFunc {
 				Message: "No valid API key was sent. Send one as 'Authorization: Bearer KEY'; the operator of this proxy gives them out.",
 			}
 		}
-		c.Set(callerKey, caller{name: k.Name, class: k.Class, maxClass: k.MaxClass, maxWaiting: k.MaxWaiting, admin: k.Admin})
+		c.Set(callerKey, caller{name: k.Name, class: k.Class, maxClass: k.MaxClass, maxWaiting: k.MaxWaiting, admin: k.Admin, field: k.Field})
 		return next(c)
 	}
 }

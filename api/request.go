@@ -41,9 +41,9 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 	if x.beat, err = beatOf(s.cfg.Client.Beat, h.Get("X-Oneslot-Heartbeat")); err != nil {
 		return err
 	}
-	field := s.cfg.Field
-	if req.HideReasoning {
-		field = openai.FieldHidden
+	field, err := s.fieldOf(who, h.Get("X-Oneslot-Reasoning"), req.HideReasoning)
+	if err != nil {
+		return err
 	}
 	ask, err := budget.Read(req.Body, s.cfg.Efforts)
 	if err != nil {
@@ -104,6 +104,24 @@ func beatOf(usual downstream.Beat, header string) (downstream.Beat, error) {
 		return usual, openai.Invalid("", "invalid_value", "X-Oneslot-Heartbeat is %q; it must be comment, chunk or off.", cut(header, 40))
 	}
 	return b, nil
+}
+
+// fieldOf is where thinking goes: what the request hides is hidden, else its
+// header says, else its key, else the configuration.
+func (s *Server) fieldOf(who caller, header string, hide bool) (openai.ReasoningField, error) {
+	field := s.cfg.Field
+	if who.field != nil {
+		field = *who.field
+	}
+	if header != "" {
+		if err := field.UnmarshalText([]byte(strings.ToLower(header))); err != nil {
+			return field, openai.Invalid("", "invalid_value", "X-Oneslot-Reasoning is %q; it must be reasoning_content, reasoning, both, content_tags or hidden.", cut(header, 40))
+		}
+	}
+	if hide {
+		field = openai.FieldHidden
+	}
+	return field, nil
 }
 
 // body reads the whole request body: until that is done the server cannot tell

@@ -76,6 +76,9 @@ type Key struct {
 	// queue.max_waiting_per_key.
 	MaxWaiting int  `koanf:"max_waiting" least:"0"`
 	Admin      bool `koanf:"admin"`
+	// ReasoningField is where thinking goes for this key. Empty means that it goes
+	// where reasoning.field says.
+	ReasoningField string `koanf:"reasoning_field" oneof:"reasoning_content reasoning both content_tags hidden"`
 }
 
 // Queue is how the line is kept and how its clients are kept alive.

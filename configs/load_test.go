@@ -154,7 +154,7 @@ engines:
   - url: http://b
     model: n
 models: {gpt-4.1: m, "with space": m, "4": m}
-keys: [{name: k, sha256: "`+strings.Repeat("aB", 32)+`", class: batch, max_class: default, admin: true}]
+keys: [{name: k, sha256: "`+strings.Repeat("aB", 32)+`", class: batch, max_class: default, admin: true, reasoning_field: both}]
 queue: {max_wait: 1.5h, lease: 20s, heartbeat: 0, heartbeat_mode: off}
 usage: {retention: 30d}
 limits: {body: 1048576, event: 2 MiB}
@@ -168,7 +168,7 @@ reasoning: {field: content_tags}
 		{Name: "engine-2", URL: "http://b", Model: "n", Dialect: "auto", Slots: 1, Format: "auto", SoleClient: &yes},
 	}
 	want.Models = map[string]string{"gpt-4.1": "m", "with space": "m", "4": "m"}
-	want.Keys = []Key{{Name: "k", SHA256: strings.Repeat("aB", 32), Class: "batch", MaxClass: "default", Admin: true}}
+	want.Keys = []Key{{Name: "k", SHA256: strings.Repeat("aB", 32), Class: "batch", MaxClass: "default", Admin: true, ReasoningField: "both"}}
 	want.Queue.MaxWait, want.Queue.Lease = Duration(90*time.Minute), seconds(20)
 	want.Queue.Heartbeat, want.Queue.HeartbeatMode = 0, downstream.BeatOff
 	want.Usage.Retention = hours(30 * 24)

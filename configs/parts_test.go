@@ -28,7 +28,7 @@ models: {x: m}
 accept_any_model: true
 cors_origins: [https://o]
 hosts: [h]
-keys: [{name: k, sha256: "`+hash+`", class: batch, max_class: default, max_waiting: 3, admin: true}, {name: l, sha256: "1`+hash[1:]+`"}]
+keys: [{name: k, sha256: "`+hash+`", class: batch, max_class: default, max_waiting: 3, admin: true, reasoning_field: hidden}, {name: l, sha256: "1`+hash[1:]+`"}]
 queue: {max_waiting: 1, max_waiting_per_key: 2, max_wait: 3s, starvation_after: 9s, commit_after: 4s, heartbeat: 5s, heartbeat_mode: chunk, lease: 60s, on_disconnect: drain, abort_bound: 7s, poison_grace: 8s}
 reasoning: {field: both, completions: split, answer_reserve: 5, effort: {low: 7}}
 usage: {retention: 9s, max_rows: 10, include_sources: true}
@@ -36,9 +36,9 @@ limits: {body: 11, event: 12, write_timeout: 13s, engine_headers: 14s, engine_id
 telemetry: {metrics_public: true}
 `, nil, nil)
 	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
-	edge := cfg.APIConfig()
+	edge, hidden := cfg.APIConfig(), openai.FieldHidden
 	for i := range edge.Keys {
-		edge.Keys[i] = api.Key{Name: edge.Keys[i].Name, SHA256: edge.Keys[i].SHA256, Class: edge.Keys[i].Class, MaxClass: edge.Keys[i].MaxClass, MaxWaiting: edge.Keys[i].MaxWaiting, Admin: edge.Keys[i].Admin}
+		edge.Keys[i] = api.Key{Name: edge.Keys[i].Name, SHA256: edge.Keys[i].SHA256, Class: edge.Keys[i].Class, MaxClass: edge.Keys[i].MaxClass, MaxWaiting: edge.Keys[i].MaxWaiting, Admin: edge.Keys[i].Admin, Field: edge.Keys[i].Field}
 	}
 	for name, c := range map[string][2]any{
 		"engine": {cfg.EngineConfigs(), []engine.Config{{Name: "a", URL: "http://a", Model: "m", Dialect: "vllm", APIKey: "k", Headers: s(14)}}},
@@ -46,7 +46,7 @@ telemetry: {metrics_public: true}
 		"proxy":  {cfg.ProxyConfig(), proxy.Config{MaxEvent: 12, Idle: s(15), FirstToken: s(16), AbortBound: s(7), Drain: true}},
 		"ledger": {cfg.LedgerConfig(), ledger.Config{Dir: "/d", Retention: s(9), MaxRows: 10}},
 		"edge": {edge, api.Config{
-			Keys:    []api.Key{{Name: "k", SHA256: hash, Class: queue.Batch, MaxClass: queue.Default, MaxWaiting: 3, Admin: true}, {Name: "l", SHA256: "1" + hash[1:], MaxClass: queue.Interactive}},
+			Keys:    []api.Key{{Name: "k", SHA256: hash, Class: queue.Batch, MaxClass: queue.Default, MaxWaiting: 3, Admin: true, Field: &hidden}, {Name: "l", SHA256: "1" + hash[1:], MaxClass: queue.Interactive}},
 			Aliases: map[string]string{"x": "m"}, AcceptAnyModel: true, CORSOrigins: []string{"https://o"}, Hosts: []string{"h"}, Loopback: true,
 			Body: 11, MetricsPublic: true, Sources: true, Field: openai.FieldBoth, AnswerReserve: 5, SplitCompletions: true,
 			Efforts: budget.Efforts{"none": 0, "minimal": 256, "low": 7, "medium": 4096, "high": 16384, "xhigh": -1, "max": -1},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"oneslot/api"
+	"oneslot/internal/openai"
 	"oneslot/queue"
 )
 
@@ -169,6 +170,10 @@ func (c *Config) APIKeys() ([]api.Key, error) {
 		key := api.Key{Name: k.Name, SHA256: k.SHA256, Admin: k.Admin, MaxWaiting: k.MaxWaiting, MaxClass: queue.Interactive}
 		// The reader has let none but the known words through.
 		key.Class, _ = queue.ParseClass(k.Class)
+		if k.ReasoningField != "" {
+			key.Field = new(openai.ReasoningField)
+			_ = key.Field.UnmarshalText([]byte(k.ReasoningField))
+		}
 		if k.MaxClass != "" {
 			key.MaxClass, _ = queue.ParseClass(k.MaxClass)
 		}
