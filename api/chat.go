@@ -15,6 +15,7 @@ import (
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/surface"
+	"oneslot/proxy/surface/responses"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -150,6 +151,37 @@ func (s *Server) connect(c echo.Context, x *exchange) error {
 	})
 	x.client = client
 	return nil
+}
+
+// response shows an answer to /v1/responses that is kept, or forgets it. Callers
+// have their own.
+func (s *Server) response(c echo.Context) error {
+	who, do := callerOf(c), s.responses.Get
+	if c.Request().Method == http.MethodDelete {
+		do = s.responses.Delete
+	}
+	text, err := do(c.Param("id"), who.name, who.admin)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "application/json", text)
+}
+
+// cancelResponse ends a response that waits or is being written; one that has
+// ended stays as it is.
+func (s *Server) cancelResponse(c echo.Context) error {
+	if err := s.cancelled(c); err != nil {
+		if kept := s.response(c); kept != nil {
+			return err
+		}
+		return nil
+	}
+	id, _ := requestID(c)
+	row, err := s.Ledger.Get(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "application/json", responses.Cancelled(id, row.Model, row.Created))
 }
 
 // placeText is a place in line as a heartbeat says it.

@@ -5,6 +5,9 @@
 //
 //	POST   /v1/chat/completions   queued, then answered by an engine
 //	POST   /v1/completions        the same for raw text
+//	POST   /v1/responses          the same in items and events
+//	GET    /v1/responses/{id}     one that is kept; DELETE forgets it
+//	POST   /v1/responses/{id}/cancel
 //	POST   /v1/messages           the same in Anthropic's words
 //	POST   /v1/messages/count_tokens
 //	GET    /v1/models, /v1/models/{id}

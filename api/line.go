@@ -190,8 +190,17 @@ func (s *Server) place(c echo.Context) error {
 	return unknownRequest()
 }
 
-// cancel ends a request that waits or runs. Callers may cancel their own.
+// cancel ends a request that waits or runs and says so.
 func (s *Server) cancel(c echo.Context) error {
+	if err := s.cancelled(c); err != nil {
+		return err
+	}
+	id, _ := requestID(c)
+	return c.JSON(http.StatusOK, map[string]any{"object": "queue.request", "request_id": id, "state": "cancelled"})
+}
+
+// cancelled ends a request that waits or runs. Callers may cancel their own.
+func (s *Server) cancelled(c echo.Context) error {
 	id, err := requestID(c)
 	if err != nil {
 		return err
@@ -205,7 +214,7 @@ func (s *Server) cancel(c echo.Context) error {
 			return err
 		}
 		if ok {
-			return c.JSON(http.StatusOK, map[string]any{"object": "queue.request", "request_id": id, "state": "cancelled"})
+			return nil
 		}
 	}
 	return unknownRequest()

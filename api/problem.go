@@ -195,7 +195,7 @@ func routingProblem(c echo.Context, e *echo.HTTPError) *openai.Problem {
 	r := c.Request()
 	switch e.Code {
 	case http.StatusNotFound:
-		p.Message = "There is no route " + r.Method + " " + cut(r.URL.Path, 200) + ". Clients use the base URL http://HOST:PORT/v1; the routes are POST /v1/chat/completions, /v1/completions and /v1/messages, GET /v1/models, GET and DELETE /v1/queue/{id}, GET /v1/queue, GET /v1/usage and GET /v1/usage/{id}."
+		p.Message = "There is no route " + r.Method + " " + cut(r.URL.Path, 200) + ". Clients use the base URL http://HOST:PORT/v1; the routes are POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/messages, GET /v1/models, GET and DELETE /v1/queue/{id}, GET /v1/queue, GET /v1/usage and GET /v1/usage/{id}."
 	case http.StatusMethodNotAllowed:
 		p.Message = "The route " + cut(r.URL.Path, 200) + " does not take " + r.Method + ". Use: " + c.Response().Header().Get("Allow") + "."
 	}

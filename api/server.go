@@ -20,6 +20,7 @@ import (
 	"oneslot/proxy/surface/chat"
 	"oneslot/proxy/surface/completions"
 	"oneslot/proxy/surface/messages"
+	"oneslot/proxy/surface/responses"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -60,6 +61,8 @@ type Config struct {
 	// SplitCompletions has thinking split from the text of /v1/completions too.
 	// Zero means that all of it is answer.
 	SplitCompletions bool
+	// Responses says what is kept of answers to /v1/responses.
+	Responses responses.Config
 	// Field is where thinking goes unless a request says otherwise.
 	Field openai.ReasoningField
 }
@@ -117,6 +120,8 @@ type Server struct {
 	server   *http.Server
 	apis     map[string]surface.API // by route
 	draining atomic.Bool
+	// responses is the API that may keep what it has answered.
+	responses *responses.API
 	// unwritten is whether the ledger was last seen failing.
 	unwritten atomic.Bool
 }
@@ -142,7 +147,11 @@ func New(deps Deps, cfg Config) (*Server, error) {
 		cfg.Client.WriteTimeout = 30 * time.Second
 	}
 	cfg.Client.Problem = problem
-	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), apis: map[string]surface.API{}}
+	kept, err := responses.New(cfg.Responses)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), apis: map[string]surface.API{}, responses: kept}
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -193,6 +202,10 @@ func (s *Server) routes() {
 		s.apis[base+countPath] = messages.API{}
 		keyed([]string{http.MethodPost}, s.countTokens, base+countPath)
 	}
+	queued(s.responses, "/responses")
+	keyed(get, s.response, "/v1/responses/:id", "/responses/:id")
+	keyed([]string{http.MethodDelete}, s.response, "/v1/responses/:id", "/responses/:id")
+	keyed([]string{http.MethodPost}, s.cancelResponse, "/v1/responses/:id/cancel", "/responses/:id/cancel")
 	keyed(get, s.models, "/v1/models", "/models")
 	keyed(get, s.model, "/v1/models/*", "/models/*")
 	keyed(get, s.line, "/v1/queue")

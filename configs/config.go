@@ -45,6 +45,8 @@ type Config struct {
 	Queue Queue `koanf:"queue"`
 	// Reasoning is how thinking is shown.
 	Reasoning Reasoning `koanf:"reasoning"`
+	// Responses is what is kept of answers to /v1/responses.
+	Responses Responses `koanf:"responses"`
 	// Usage is how long the ledger keeps its rows.
 	Usage Usage `koanf:"usage"`
 	// Limits bound what clients and engines may do.
@@ -119,6 +121,17 @@ type Effort struct {
 	Max     int `koanf:"max" least:"-1"`
 }
 
+// Responses is what is kept of answers to /v1/responses, for clients that go on
+// with one by its id.
+type Responses struct {
+	// Store is where: off is nowhere, data is the folder of that name.
+	Store string `koanf:"store" oneof:"off memory data"`
+	// Keep is how many are kept, the newest.
+	Keep int `koanf:"keep" least:"1"`
+	// Retention is for how long. Zero means as long as there is room.
+	Retention Duration `koanf:"retention"`
+}
+
 // Usage is how long the ledger keeps its rows.
 type Usage struct {
 	Retention Duration `koanf:"retention"`
@@ -156,7 +169,8 @@ func Default() Config {
 			Field: "reasoning_content", Completions: "off",
 			Effort: Effort{Minimal: 256, Low: 1024, Medium: 4096, High: 16384, XHigh: budget.NoLimit, Max: budget.NoLimit},
 		},
-		Usage: Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},
+		Responses: Responses{Store: "off", Keep: 1000, Retention: hours(30 * 24)},
+		Usage:     Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},
 		Limits: Limits{
 			Body: 32 << 20, Event: 16 << 20, WriteTimeout: seconds(30), EngineHeaders: seconds(15 * 60), EngineIdle: seconds(15 * 60),
 			FirstToken: seconds(30 * 60), Shutdown: seconds(5 * 60),

@@ -19,6 +19,7 @@ import (
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
+	"oneslot/proxy/surface/responses"
 	"oneslot/queue"
 	"oneslot/reasoning"
 
@@ -72,10 +73,14 @@ func (c *Config) APIConfig() api.Config {
 		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
 		Loopback: loopback(host), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Sources: c.Usage.Sources,
 		Efforts: c.Reasoning.Effort.tokens(), AnswerReserve: c.Reasoning.AnswerReserve, SplitCompletions: c.Reasoning.Completions == "split",
+		Responses: responses.Config{On: c.Responses.Store != "off", Keep: c.Responses.Keep, For: time.Duration(c.Responses.Retention)},
 		Client: downstream.Config{
 			CommitAfter: time.Duration(c.Queue.CommitAfter), Heartbeat: time.Duration(c.Queue.Heartbeat), Beat: c.Queue.HeartbeatMode,
 			WriteTimeout: time.Duration(c.Limits.WriteTimeout),
 		},
+	}
+	if c.Responses.Store == "data" {
+		out.Responses.Dir = filepath.Join(c.Data, "responses")
 	}
 	// The reader has let none but the known words through.
 	_ = out.Field.UnmarshalText([]byte(c.Reasoning.Field))

@@ -12,7 +12,7 @@ import (
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
 	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
-	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "reasoning", "ledger", "internal/openai"},
+	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai"},
 	"api":                 {"api/metrics", "api/openapi", "api/report", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai"},
 	"api/openapi":         {},
 	"api/report":          {"internal/openai", "ledger", "ledger/export"},

@@ -1,0 +1,153 @@
+package responses_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"oneslot/internal/openai"
+	"oneslot/proxy/surface"
+	"oneslot/proxy/surface/responses"
+)
+
+// number is the id of the n-th request.
+func number(n int) string { return fmt.Sprintf("%032x", n) }
+
+// answered has a request answered and returns the id of its response.
+func answered(t *testing.T, a *responses.API, n int, body string) string {
+	t.Helper()
+	r := beginAs(t, a, "key", number(n), body)
+	r.say(thought, "so")
+	r.say(said, "answer")
+	r.finish("stop")
+	return "resp_" + number(n)
+}
+
+// TestGoOn: a response is gone on with by its id, with all that was before it.
+func TestGoOn(t *testing.T) {
+	for _, cfg := range []responses.Config{{On: true}, {On: true, Dir: filepath.Join(t.TempDir(), "kept")}} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAPI(t, cfg)
+			first := answered(t, a, 1, `{"model":"m","input":"one","instructions":"not carried over"}`)
+			if cfg.Dir != "" {
+				a = newAPI(t, cfg) // another process finds it
+				if info, err := os.Stat(filepath.Join(cfg.Dir, first+".json")); err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("the file: %v, %v", info, err)
+				}
+			}
+			second := answered(t, a, 2, `{"model":"m","input":"two","previous_response_id":"`+first+`"}`)
+			req, _, err := a.Decode(surface.In{ID: number(3), Key: "key", Body: []byte(`{"model":"m","input":[{"type":"item_reference","id":"msg_` + number(1) + `01"},{"role":"user","content":"three"}],"previous_response_id":"` + second + `"}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := `[{"role":"user","content":"one"},{"role":"assistant","reasoning_content":"so","content":"answer"},{"role":"user","content":"two"},{"role":"assistant","reasoning_content":"so","content":"answer"},{"role":"assistant","content":"answer"},{"role":"user","content":"three"}]`
+			if req.Messages != want {
+				t.Errorf("got  %s\nwant %s", req.Messages, want)
+			}
+			if text, err := a.Get(second, "key", false); err != nil || !strings.Contains(string(text), `"previous_response_id":"`+first+`"`) || !strings.Contains(string(text), `"store":true`) {
+				t.Errorf("got %s, %v", text, err)
+			}
+		})
+	}
+}
+
+func TestKeptIsTheOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, responses.Config{On: true})
+		one := answered(t, a, 1, ask(""))
+		var p *openai.Problem
+		if _, err := a.Get(one, "other", false); !errors.As(err, &p) || p.Status != 404 {
+			t.Errorf("another key gets it: %v", err)
+		}
+		if _, err := a.Delete(one, "other", false); err == nil {
+			t.Error("another key deletes it")
+		}
+		if _, _, err := a.Decode(surface.In{Key: "other", Body: []byte(ask(`,"previous_response_id":"` + one + `"`))}); err == nil {
+			t.Error("another key goes on with it")
+		}
+		if _, err := a.Get(one, "other", true); err != nil {
+			t.Errorf("an admin does not get it: %v", err)
+		}
+		if text, err := a.Delete(one, "key", false); err != nil || string(text) != `{"id":"`+one+`","object":"response","deleted":true}` {
+			t.Errorf("got %s, %v", text, err)
+		}
+		if _, err := a.Get(one, "key", false); err == nil {
+			t.Error("it is still there")
+		}
+	})
+}
+
+// TestRoom: the oldest go, by number and by age.
+func TestRoom(t *testing.T) {
+	for _, dir := range []string{"", t.TempDir()} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAPI(t, responses.Config{On: true, Keep: 2, For: time.Hour, Dir: dir})
+			var ids []string
+			for n := range 3 {
+				ids = append(ids, answered(t, a, n, ask("")))
+			}
+			for n, id := range ids {
+				if _, err := a.Get(id, "key", false); (err == nil) != (n > 0) {
+					t.Errorf("%d of 3: %v", n, err)
+				}
+			}
+			<-time.After(time.Hour + time.Second)
+			if _, err := a.Get(ids[2], "key", false); err == nil {
+				t.Error("it is kept for too long")
+			}
+			if files, err := os.ReadDir(dir); dir != "" && (err != nil || len(files) > 0) {
+				t.Errorf("left are %v, %v", files, err)
+			}
+		})
+	}
+}
+
+func TestNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		off, on := newAPI(t, responses.Config{}), newAPI(t, responses.Config{On: true})
+		var p *openai.Problem
+		if _, err := off.Get(answered(t, off, 1, ask("")), "key", false); !errors.As(err, &p) || !strings.Contains(p.Message, "responses.store") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := on.Get(answered(t, on, 1, ask(`,"store":false`)), "key", false); !errors.As(err, &p) || strings.Contains(p.Message, "responses.store") {
+			t.Errorf("got %v", err)
+		}
+		for _, id := range []string{"", "resp_", "../../etc/passwd", "resp_" + number(9), strings.Repeat("x", 500)} {
+			if _, err := on.Get(id, "key", true); !errors.As(err, &p) || p.Status != 404 || len(p.Message) > 300 {
+				t.Errorf("%.40s: got %v", id, err)
+			}
+		}
+	})
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := responses.New(responses.Config{On: true, Dir: file}); err == nil {
+		t.Error("a file is taken for a folder")
+	}
+}
+
+// TestFullDisk: what the folder does not take is kept in memory.
+func TestFullDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "kept")
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, responses.Config{On: true, Dir: dir})
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Get(answered(t, a, 1, ask("")), "key", false); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCancelled(t *testing.T) {
+	if got := string(responses.Cancelled(id, "m", time.Unix(5, 0))); !strings.HasPrefix(got, `{"id":"resp_`+id+`","object":"response","created_at":5,"status":"cancelled",`) {
+		t.Errorf("got %s", got)
+	}
+}
