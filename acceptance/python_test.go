@@ -99,3 +99,10 @@ func report(t *testing.T, process *stack.Process, lines <-chan string) {
 		t.Fatalf("no Python test ran:\n%s", process.Said())
 	}
 }
+
+// TestPythonResponses runs the tests of the Responses API.
+func TestPythonResponses(t *testing.T) {
+	engine := stack.StartEngine(t, stack.ByEngine)
+	process, lines := python(t, "responses_test.py", stack.StartProxy(t, engine), engine, engine.CallToken(t))
+	report(t, process, lines)
+}
