@@ -117,10 +117,14 @@ func callerOf(c echo.Context) caller {
 func (s *Server) admin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !callerOf(c).admin {
-			return &openai.Problem{Status: http.StatusForbidden, Type: invalid, Code: "admin_key_needed", Message: "This route needs a key with 'admin: true'."}
+			return adminNeeded("This route needs a key with 'admin: true'.")
 		}
 		return next(c)
 	}
+}
+
+func adminNeeded(message string) *openai.Problem {
+	return &openai.Problem{Status: http.StatusForbidden, Type: invalid, Code: "admin_key_needed", Message: message}
 }
 
 // urgency ranks the classes; queue.Class values are not in that order.

@@ -12,7 +12,15 @@
 //	POST   /v1/messages/count_tokens
 //	GET    /v1/models, /v1/models/{id}
 //	GET    /v1/queue, /v1/queue/{id}
+//	GET    /v1/queue/events       what changes in the line; see package board
 //	DELETE /v1/queue/{id}         cancel a request that waits or runs
+//	DELETE /v1/queue?key=NAME     cancel all requests of a key
+//	POST   /v1/queue/pause        nothing is dispatched, who comes waits; an admin's, as
+//	                              are the next three
+//	POST   /v1/queue/drain        what runs ends, who waits is told, who comes is refused
+//	POST   /v1/queue/resume       ends either
+//	POST   /v1/queue/slots/{engine}/reset   the operator's word that the engine of an
+//	                              aborting, poisoned or down slot is idle
 //	GET    /v1/usage/{id}         what a request used
 //	GET    /v1/usage              rows, newest first, or sums by key, model or day; JSON or CSV
 //	GET    /healthz /readyz /metrics /openapi.yaml
@@ -28,6 +36,9 @@
 //   - Every error has OpenAI's shape, on the routes of messages Anthropic's, and
 //     X-Oneslot-Reason where OpenAI has no code for it. Refusals that a retry can heal carry Retry-After, 1 to 60 s.
 //   - All that can be refused is refused before the line is joined.
+//   - The operators' switches hold for all proxies that share the line in Redis, and
+//     stay set until they are set again, also when every proxy is restarted; in
+//     one process they end with it. A proxy that stops drains itself only.
 //   - A request that was let in has exactly one outcome, in the ledger and in
 //     the one log line that it gets.
 //   - A caller sees his own requests whole, others' only as positions. With keys
@@ -56,5 +67,5 @@
 // The handler's goroutine lives as long as the request. It joins the line, waits
 // there, and runs the engine's answer through itself; downstream.Client writes
 // the heartbeats meanwhile, on a timer that ends before the handler returns. The
-// package starts no other goroutine.
+// package starts no other goroutine; package board has one while anybody watches.
 package api

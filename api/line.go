@@ -1,141 +1,88 @@
 package api
 
 import (
-	"math"
+	"errors"
 	"net/http"
 	"regexp"
 	"time"
 
+	"oneslot/api/board"
 	"oneslot/internal/openai"
-	"oneslot/proxy"
 	"oneslot/queue"
 	"oneslot/queue/line"
-	"oneslot/usage"
 
 	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
 )
 
-// lineView is GET /v1/queue.
-type lineView struct {
-	Object  string     `json:"object"`
-	Waiting int        `json:"waiting"`
-	Running int        `json:"running"`
-	Limit   int        `json:"limit"`
-	Paused  bool       `json:"paused"`
-	Slots   []slotView `json:"slots"`
-	Waiters []any      `json:"waiters"` // waiterView or placeView
-	Recent  recentView `json:"recent"`
-}
-
-// slotView is one engine slot. Figures nobody has told are null.
-type slotView struct {
-	Engine    string      `json:"engine"`
-	State     string      `json:"state"`
-	RequestID string      `json:"request_id,omitempty"`
-	Phase     proxy.Phase `json:"phase,omitempty"`
-	SinceMS   int64       `json:"since_ms"`
-	Prompt    *int        `json:"prompt_tokens"`
-	Thinking  *int        `json:"thinking_tokens"`
-	Answer    *int        `json:"answer_tokens"`
-	Speed     *float64    `json:"tokens_per_second"`
-}
-
-// waiterView is one place in line, with its request.
-type waiterView struct {
-	RequestID string    `json:"request_id"`
-	Position  int       `json:"position"`
-	Priority  string    `json:"priority"`
-	Key       string    `json:"key,omitempty"`
-	WaitedMS  int64     `json:"waited_ms"`
-	ETA       *bandView `json:"eta_seconds"`
-}
-
-// placeView is a place whose request is somebody else's.
-type placeView struct {
-	Position int `json:"position"`
-}
-
-type bandView struct {
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90"`
-}
-
-type recentView struct {
-	SlotSeconds *bandView `json:"slot_seconds"`
-	Requests    int       `json:"requests"`
-}
-
-func bandOf(b *queue.Band) *bandView {
-	if b == nil {
-		return nil
+// newBoard makes what shows the lines of all pools.
+func (s *Server) newBoard() *board.Board {
+	cfg := board.Config{Live: s.Proxy.Live, Heartbeat: s.cfg.Client.Heartbeat, Lost: func(slot string) bool {
+		for _, p := range s.Pools {
+			for _, e := range p.Engines {
+				if e.Name() == slot {
+					return e.Missing()
+				}
+			}
+		}
+		return false
+	}}
+	for _, p := range s.Pools {
+		cfg.Lines = append(cfg.Lines, p.Queue)
 	}
-	round := func(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }
-	return &bandView{round(b.P50), round(b.P90)}
+	return board.New(cfg)
 }
+
+// lineRoutes are the routes of the line, by way of keyed where any key will do.
+func (s *Server) lineRoutes(keyed func(methods []string, h echo.HandlerFunc, paths ...string)) {
+	get, remove := []string{http.MethodGet, http.MethodHead}, []string{http.MethodDelete}
+	keyed(get, s.line, "/v1/queue")
+	keyed(get, s.place, "/v1/queue/:id")
+	keyed(remove, s.cancel, "/v1/queue/:id")
+	keyed(remove, s.cancelKey, "/v1/queue")
+	s.echo.GET("/v1/queue/events", s.events, s.auth)
+	for word, gate := range map[string]queue.Gate{"pause": queue.Paused, "resume": queue.Open, "drain": queue.Draining} {
+		s.echo.POST("/v1/queue/"+word, s.gate(gate, word), s.auth, s.admin, s.bounded)
+	}
+	s.echo.POST("/v1/queue/slots/:engine/reset", s.reset, s.auth, s.admin, s.bounded)
+}
+
+func (who caller) viewer() board.Viewer { return board.Viewer{Key: who.name, Admin: who.admin} }
 
 // line shows all pools as one line: slots, and who waits. Others' requests are
 // places without names.
 func (s *Server) line(c echo.Context) error {
-	who := callerOf(c)
-	v := lineView{Object: "queue", Slots: []slotView{}, Waiters: []any{}}
-	for _, pool := range s.Pools {
-		snap, err := pool.Queue.Snapshot(c.Request().Context())
-		if err != nil {
-			return err
-		}
-		v.Paused = v.Paused || snap.Paused
-		v.Limit += snap.MaxWaiting
-		v.Waiting += len(snap.Waiting)
-		for _, slot := range snap.Slots {
-			if slot.State == line.Busy {
-				v.Running++
-			}
-			v.Slots = append(v.Slots, s.slot(c, slot))
-		}
-		for _, w := range snap.Waiting {
-			if who.owns(w.Key) {
-				v.Waiters = append(v.Waiters, waiter(w))
-			} else {
-				v.Waiters = append(v.Waiters, placeView{w.Position})
-			}
-		}
-		if snap.Jobs >= v.Recent.Requests { // of several lines the busiest
-			v.Recent = recentView{bandOf(snap.Recent), snap.Jobs}
-		}
+	v, err := s.board.View(c.Request().Context(), callerOf(c).viewer())
+	if err != nil {
+		return err
 	}
 	return c.JSON(http.StatusOK, v)
 }
 
-// slot shows one slot, and its request to whose it is.
-func (s *Server) slot(c echo.Context, slot queue.Slot) slotView {
-	v := slotView{Engine: slot.Name, State: slot.State.String(), SinceMS: slot.For.Milliseconds()}
-	if slot.State == line.Idle || slot.ID == "" || !s.mayTouch(c, slot.ID) {
-		return v
+// events is the feed of what changes in the line, as server-sent events.
+func (s *Server) events(c echo.Context) error {
+	w := c.Response()
+	control := http.NewResponseController(w.Writer)
+	err := s.board.Watch(c.Request().Context(), callerOf(c).viewer(), func(events []byte) error {
+		_ = control.SetWriteDeadline(time.Now().Add(s.cfg.Client.WriteTimeout)) // a test's writer may have none
+		if !w.Committed {
+			h := w.Header()
+			h.Set("Content-Type", "text/event-stream; charset=utf-8")
+			h.Set("Cache-Control", "no-cache, no-transform")
+			h.Set("X-Accel-Buffering", "no")
+		}
+		if _, err := w.Write(events); err != nil {
+			return err
+		}
+		return control.Flush()
+	})
+	if w.Committed {
+		return nil // whoever watched has left, is too slow, or was here to the end
 	}
-	v.RequestID = slot.ID
-	live, ok := s.Proxy.Live(slot.ID)
-	if !ok {
-		return v
+	if errors.Is(err, board.ErrClosed) {
+		return queue.ErrStopping
 	}
-	v.Phase = live.Phase
-	v.Prompt, v.Thinking, v.Answer = number(live.Tokens.Prompt), number(live.Tokens.Thinking), number(live.Tokens.Answer)
-	if live.Speed > 0 {
-		speed := math.Round(live.Speed*10) / 10
-		v.Speed = &speed
-	}
-	return v
-}
-
-// number is a figure, or nil while nobody has told it.
-func number(c usage.Count) *int {
-	if !c.Known() {
-		return nil
-	}
-	return &c.N
-}
-
-func waiter(w queue.Waiter) waiterView {
-	return waiterView{RequestID: w.ID, Position: w.Position, Priority: w.Class.String(), Key: w.Key, WaitedMS: w.Waited.Milliseconds(), ETA: bandOf(w.ETA)}
+	return err
 }
 
 var responseID = regexp.MustCompile(`^(?:chatcmpl-|cmpl-|resp_|msg_)?([0-9a-f]{32})$`)
@@ -161,33 +108,14 @@ func (s *Server) place(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, pool := range s.Pools {
-		snap, err := pool.Queue.Snapshot(c.Request().Context())
-		if err != nil {
-			return err
-		}
-		for _, w := range snap.Waiting {
-			if w.ID == id && callerOf(c).owns(w.Key) {
-				return c.JSON(http.StatusOK, struct {
-					Object string `json:"object"`
-					State  string `json:"state"`
-					waiterView
-				}{"queue.request", "queued", waiter(w)})
-			}
-		}
-		for _, slot := range snap.Slots {
-			if v := s.slot(c, slot); v.RequestID == id {
-				if slot.State == line.Busy {
-					v.State = "running" // of the request, not of the slot
-				}
-				return c.JSON(http.StatusOK, struct {
-					Object string `json:"object"`
-					slotView
-				}{"queue.request", v})
-			}
-		}
+	found, ok, err := s.board.Find(c.Request().Context(), callerOf(c).viewer(), id)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return unknownRequest()
 	}
-	return unknownRequest()
+	return c.JSON(http.StatusOK, found)
 }
 
 // cancel ends a request that waits or runs and says so.
@@ -221,12 +149,74 @@ func (s *Server) cancelled(c echo.Context) error {
 }
 
 // mayTouch reports whether the caller is an admin or the request's owner, as the
-// ledger knows.
+// ledger knows, or the line, where the request is another proxy's.
 func (s *Server) mayTouch(c echo.Context, id string) bool {
-	who := callerOf(c)
+	who, ctx := callerOf(c), c.Request().Context()
 	if who.admin {
 		return true
 	}
-	row, err := s.Ledger.Get(c.Request().Context(), id)
-	return err == nil && who.owns(row.Key)
+	if row, err := s.Ledger.Get(ctx, id); err == nil {
+		return who.owns(row.Key)
+	}
+	_, found, err := s.board.Find(ctx, who.viewer(), id)
+	return found && err == nil
+}
+
+// cancelKey ends all requests of a key. Callers may cancel their own.
+func (s *Server) cancelKey(c echo.Context) error {
+	key, who := c.QueryParam("key"), callerOf(c)
+	switch {
+	case !c.QueryParams().Has("key"):
+		return openai.Invalid("key", "missing_required_parameter", "Say whose requests are to be cancelled: DELETE /v1/queue?key=NAME, or DELETE /v1/queue/{id} for one.")
+	case !who.owns(key):
+		return adminNeeded("Only an admin key cancels the requests of others.")
+	}
+	n := 0
+	for _, pool := range s.Pools {
+		found, err := pool.Queue.CancelKey(key)
+		if err != nil {
+			return err
+		}
+		n += found
+	}
+	s.operated(c, "cancel", zap.String("of", key), zap.Int("requests", n))
+	return c.JSON(http.StatusOK, map[string]any{"object": "queue", "key": key, "cancelled": n})
+}
+
+// gate returns the handler that sets the gate of all lines.
+func (s *Server) gate(to queue.Gate, word string) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		for _, pool := range s.Pools {
+			if err := pool.Queue.Switch(to); err != nil {
+				return err
+			}
+		}
+		s.operated(c, word)
+		return c.JSON(http.StatusOK, map[string]any{"object": "queue", "paused": to == queue.Paused, "draining": to == queue.Draining})
+	}
+}
+
+// reset takes the operator's word that an engine is idle.
+func (s *Server) reset(c echo.Context) error {
+	name := c.Param("engine")
+	for _, pool := range s.Pools {
+		was, err := pool.Queue.Reset(c.Request().Context(), name)
+		switch {
+		case err != nil:
+			return err
+		case was == line.Busy:
+			return &openai.Problem{Status: http.StatusConflict, Type: invalid, Code: "slot_busy", Param: "engine", Message: "A request runs on this slot. Cancel it instead: DELETE /v1/queue/{id}."}
+		case was != 0:
+			if was != line.Idle {
+				s.operated(c, "reset", zap.String("engine", name), zap.String("was", was.String()))
+			}
+			return c.JSON(http.StatusOK, map[string]any{"object": "queue.slot", "engine": name, "was": was.String()})
+		}
+	}
+	return &openai.Problem{Status: http.StatusNotFound, Type: invalid, Code: "slot_not_found", Param: "engine", Message: "No slot has this name. GET /v1/queue lists them."}
+}
+
+// operated logs what an operator did.
+func (s *Server) operated(c echo.Context, what string, more ...zap.Field) {
+	s.Log.Info("operator", append(more, zap.String("id", idOf(c)), zap.String("does", what), zap.String("key", callerOf(c).name))...)
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,7 @@ type setup struct {
 	proxy   proxy.Config
 	engine  engine.Config                                       // URL, Name and Dial are the harness's, Model "-" is none
 	dead    bool                                                // nobody listens where the engine should be
+	gone    *atomic.Bool                                        // the same, for as long as it is set
 	settler queue.Settler                                       // nil: the proxy
 	store   func(*testing.T, queue.Config) (queue.Store, error) // nil: memory
 	change  func(*Deps)
@@ -84,6 +86,14 @@ func start(t *testing.T, s setup) *edge {
 	e.engine = sim
 	s.engine.Name, s.engine.URL, s.engine.SoleClient = "spark", "http://engine.test", true
 	s.engine.Dial = toEngine.Transport.(*http.Transport).DialContext
+	if dial := s.engine.Dial; s.gone != nil {
+		s.engine.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if s.gone.Load() {
+				return nil, errors.New("nobody listens")
+			}
+			return dial(ctx, network, address)
+		}
+	}
 	if s.dead {
 		s.engine.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody listens") }
 	}

@@ -61,6 +61,7 @@ func queueRulings() []ruling {
 		{queue.ErrFull, verdict{429, limited, "rate_limit_exceeded", "queue_full", ledger.Rejected, 10 * time.Second, false, "The queue is full. Wait for Retry-After seconds and send the request again."}},
 		{queue.ErrKeyLimit, verdict{429, limited, "rate_limit_exceeded", "key_limit", ledger.Rejected, 10 * time.Second, false, "Too many requests of this key are waiting. Let some of them end and send the request again."}},
 		{queue.ErrStopping, verdict{503, away, "draining", "draining", ledger.Rejected, 5 * time.Second, false, "The proxy is stopping and takes no more requests. Send the request again in a moment."}},
+		{queue.ErrDraining, verdict{503, away, "draining", "draining", ledger.Rejected, 30 * time.Second, false, "The operator is draining the queue, so nobody is let in for now. Send the request again later."}},
 		{queue.ErrPoisoned, verdict{503, away, "slot_poisoned", "slot_poisoned", ledger.Rejected, 30 * time.Second, false, "The engine is still busy with something that cannot be stopped. The operator has to look at it; try again later."}},
 		{queue.ErrDown, verdict{503, away, "engine_down", "engine_down", ledger.Rejected, 10 * time.Second, false, "The engine cannot be reached. Try again later."}},
 		{queue.ErrStoreDown, verdict{503, away, "store_down", "store_down", ledger.Rejected, 5 * time.Second, false, "The queue's Redis does not answer. Try again in a moment."}},

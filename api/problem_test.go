@@ -60,6 +60,7 @@ func verdictTable() map[string]struct {
 		"hint above a minute":    {late{queue.ErrFull, time.Hour}, told{429, rate, "rate_limit_exceeded", "queue_full", "60", "", ledger.Rejected}},
 		"key limit":              {late{queue.ErrKeyLimit, 90 * time.Second}, told{429, rate, "rate_limit_exceeded", "key_limit", "60", "", ledger.Rejected}},
 		"draining":               {queue.ErrStopping, told{503, away, "draining", "draining", "5", "", ledger.Rejected}},
+		"drained":                {queue.ErrDraining, told{503, away, "draining", "draining", "30", "", ledger.Rejected}},
 		"poisoned":               {queue.ErrPoisoned, told{503, away, "slot_poisoned", "slot_poisoned", "30", "", ledger.Rejected}},
 		"engine down in line":    {queue.ErrDown, told{503, away, "engine_down", "engine_down", "10", "", ledger.Rejected}},
 		"store down":             {fmt.Errorf("%w: i/o timeout", queue.ErrStoreDown), told{503, away, "store_down", "store_down", "5", "", ledger.Rejected}},

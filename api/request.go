@@ -61,13 +61,6 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 	return nil
 }
 
-func unknownModel(name string) *openai.Problem {
-	return &openai.Problem{
-		Status: http.StatusNotFound, Type: invalid, Code: "model_not_found", Param: "model",
-		Message: fmt.Sprintf("The model %q does not exist here. GET /v1/models lists the names.", cut(name, maxLabel)),
-	}
-}
-
 // pool finds the line for a model name. An engine whose name is not configured
 // and that cannot be asked for it gets the request: its line knows what to do
 // with one while the engine is down.
@@ -91,6 +84,13 @@ func (s *Server) pool(ctx context.Context, name string) (*Pool, bool) {
 		}
 	}
 	return s.Pools[0], s.cfg.AcceptAnyModel
+}
+
+func unknownModel(name string) *openai.Problem {
+	return &openai.Problem{
+		Status: http.StatusNotFound, Type: invalid, Code: "model_not_found", Param: "model",
+		Message: fmt.Sprintf("The model %q does not exist here. GET /v1/models lists the names.", cut(name, maxLabel)),
+	}
 }
 
 // beatOf is how a request wants to be kept alive; it may differ from the

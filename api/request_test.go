@@ -307,7 +307,7 @@ func TestMethods(t *testing.T) {
 	get := "OPTIONS, GET, HEAD"
 	allow := map[string]string{
 		"/v1/chat/completions": "OPTIONS, POST", "/chat/completions": "OPTIONS, POST", "/v1/models": get, "/models": get, "/v1/models/ripple": get,
-		"/healthz": get, "/readyz": get, "/metrics": get, "/v1/queue": get, "/v1/queue/" + id: "OPTIONS, DELETE, GET, HEAD", "/v1/usage/" + id: get,
+		"/healthz": get, "/readyz": get, "/metrics": get, "/v1/queue": "OPTIONS, DELETE, GET, HEAD", "/v1/queue/pause": "OPTIONS, POST", "/v1/queue/" + id: "OPTIONS, DELETE, GET, HEAD", "/v1/usage/" + id: get,
 	}
 	sorted := func(s string) string { // the order says nothing
 		parts := map[string]bool{}

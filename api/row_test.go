@@ -18,6 +18,7 @@ import (
 	"oneslot/ledger"
 	"oneslot/proxy/downstream"
 	"oneslot/queue"
+	"oneslot/queue/address"
 	"oneslot/usage"
 
 	"github.com/labstack/echo/v4"
@@ -26,7 +27,7 @@ import (
 
 // noRedis is a store whose Redis cannot be reached.
 func noRedis(t *testing.T, cfg queue.Config) (queue.Store, error) {
-	options, err := queue.ParseRedis("redis://127.0.0.1:1")
+	options, err := address.Parse("redis://127.0.0.1:1")
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"oneslot/api/board"
 	"oneslot/api/metrics"
 	"oneslot/internal/openai"
 	"oneslot/ledger"
@@ -119,6 +120,7 @@ type Server struct {
 	echo     *echo.Echo
 	server   *http.Server
 	apis     map[string]surface.API // by route
+	board    *board.Board
 	draining atomic.Bool
 	// responses is the API that may keep what it has answered.
 	responses *responses.API
@@ -159,6 +161,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 			s.refuse(c, err)
 		}
 	}
+	s.board = s.newBoard()
 	s.routes()
 	s.server = &http.Server{
 		Handler:           s.echo,
@@ -208,9 +211,7 @@ func (s *Server) routes() {
 	keyed([]string{http.MethodPost}, s.cancelResponse, "/v1/responses/:id/cancel", "/responses/:id/cancel")
 	keyed(get, s.models, "/v1/models", "/models")
 	keyed(get, s.model, "/v1/models/*", "/models/*")
-	keyed(get, s.line, "/v1/queue")
-	keyed(get, s.place, "/v1/queue/:id")
-	keyed([]string{http.MethodDelete}, s.cancel, "/v1/queue/:id")
+	s.lineRoutes(keyed)
 	keyed(get, s.usage, "/v1/usage/:id")
 	keyed(get, s.usages, "/v1/usage")
 	if s.cfg.MetricsPublic {
@@ -229,9 +230,10 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // Drain turns readiness off and ends the waiting requests, which are told; what
-// runs goes on, and new requests are refused.
+// runs goes on, and new requests are refused. Whoever watches the line is sent off.
 func (s *Server) Drain() {
 	s.draining.Store(true)
+	s.board.Close()
 	for _, p := range s.Pools {
 		p.Queue.Drain()
 	}

@@ -14,6 +14,7 @@ import (
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
+	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
 )
@@ -103,8 +104,14 @@ func (s *Server) ready(c echo.Context) error {
 		state["status"], state["queue"] = "not ready", "draining"
 	}
 	for _, p := range s.Pools {
-		if _, err := p.Queue.Snapshot(ctx); err != nil {
+		snap, err := p.Queue.Snapshot(ctx)
+		switch {
+		case err != nil:
 			state["status"], state["queue"] = "not ready", "down"
+		case snap.Gate == queue.Draining:
+			state["status"], state["queue"] = "not ready", "draining"
+		case snap.Gate == queue.Paused && state["queue"] == "ok":
+			state["queue"] = "paused" // requests are taken, and wait
 		}
 		if err := anyReady(ctx, p.Engines); err != nil {
 			state["status"], state["engine"] = "not ready", "down"

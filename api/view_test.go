@@ -43,7 +43,7 @@ func TestLineView(t *testing.T) {
 	inBubble(t, setup{sim: sim, queue: queue.Config{MaxWaiting: 7}}, func(t *testing.T, e *edge) {
 		e.do(ask(`,"max_tokens":1`, nil)) // the engine is known then, and proved idle
 		<-time.After(2500 * time.Millisecond)
-		sameJSON(t, "the view of an idle slot", e.do(call{path: "/v1/queue"}).body, `{"object":"queue","waiting":0,"running":0,"limit":7,"paused":false,
+		sameJSON(t, "the view of an idle slot", e.do(call{path: "/v1/queue"}).body, `{"object":"queue","waiting":0,"running":0,"limit":7,"paused":false,"draining":false,
 			"slots":[{"engine":"spark","state":"idle","since_ms":2500,"prompt_tokens":null,"thinking_tokens":null,"answer_tokens":null,"tokens_per_second":null}],
 			"waiters":[],"recent":{"slot_seconds":null,"requests":1}}`)
 
@@ -65,7 +65,7 @@ func TestLineView(t *testing.T) {
 			t.Errorf("the waiter has waited %v ms", waited)
 		}
 		want := map[string]any{
-			"object": "queue", "waiting": 1, "running": 1, "limit": 7, "paused": false,
+			"object": "queue", "waiting": 1, "running": 1, "limit": 7, "paused": false, "draining": false,
 			"slots": []any{map[string]any{
 				"engine": "spark", "state": "busy", "request_id": rows[1].ID, "phase": "thinking", "since_ms": 5000,
 				"prompt_tokens": prompt, "thinking_tokens": thinking, "answer_tokens": 0, "tokens_per_second": speed,
@@ -103,7 +103,7 @@ func TestPausedView(t *testing.T) {
 		for range 6 {
 			e.do(ask("", nil))
 		}
-		e.must(e.pool.Queue.Pause(true))
+		e.must(e.pool.Queue.Switch(queue.Paused))
 		ctx, leave := context.WithCancel(t.Context())
 		waits := e.behind(ctx, ask("", nil))
 		<-time.After(time.Second)

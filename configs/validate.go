@@ -12,6 +12,7 @@ import (
 	"oneslot/api"
 	"oneslot/internal/openai"
 	"oneslot/queue"
+	"oneslot/queue/address"
 )
 
 // complete fills in what follows from the rest.
@@ -136,11 +137,11 @@ func (c *Config) validateRedis() error {
 	if len(c.Redis) == 0 {
 		return nil
 	}
-	options, err := queue.ParseRedis(c.Redis...)
+	options, err := address.Parse(c.Redis...)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
-	open := queue.Exposed(options)
+	open := address.Exposed(options)
 	if len(open) == 0 || c.RedisInsecure {
 		return nil
 	}

@@ -107,10 +107,14 @@ func New(targets []Target, cfg Config) *Proxy {
 	return p
 }
 
-// Settle waits until the engine of a slot has been seen idle; see engine.Settle.
+// Settle waits until the engine of a slot has been seen idle; see engine.Settle. It
+// does not wait for one that is not there, so that this can be told at once.
 func (p *Proxy) Settle(ctx context.Context, slot string) error {
 	t, err := p.target(slot)
 	if err != nil {
+		return err
+	}
+	if err := t.engine.Ready(ctx); errors.Is(err, engine.ErrUnreachable) {
 		return err
 	}
 	return t.engine.Settle(ctx)

@@ -83,6 +83,7 @@ func (p *pump) refused(resp *http.Response) (Report, error) {
 	if cause := p.run.reason(); cause != nil {
 		return p.soFar(), cause
 	}
+	p.order.engine.Rest(resp)
 	if status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusTooManyRequests {
 		if report, err := p.refusedClosed(); err != nil || report.Runs > 0 {
 			return report, err

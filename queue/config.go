@@ -175,6 +175,8 @@ var (
 	ErrKeyLimit = fmt.Errorf("%w: too many jobs of this key are waiting", ErrRejected)
 	// ErrStopping: this process takes no more work.
 	ErrStopping = fmt.Errorf("%w: the proxy is stopping", ErrRejected)
+	// ErrDraining: the operator lets nobody into the line.
+	ErrDraining = fmt.Errorf("%w: the line is being drained", ErrRejected)
 	// ErrPoisoned: for longer than PoisonGrace no engine could be made idle.
 	ErrPoisoned = fmt.Errorf("%w: the engine cannot be made idle", ErrRejected)
 	// ErrDown: for longer than PoisonGrace no engine could be reached. A Settler
@@ -223,6 +225,8 @@ func refused(v line.Verdict, after time.Duration) error {
 		return ErrDown
 	case line.Duplicate:
 		return ErrDuplicate
+	case line.Closed:
+		return ErrDraining
 	case line.Stale:
 	}
 	return fmt.Errorf("queue: a join was answered with verdict %d", v)

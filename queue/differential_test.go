@@ -287,10 +287,13 @@ func (s *schedule) step() line.Step {
 		}
 		return r
 	case 21:
+		if s.IntN(4) == 0 {
+			return line.Call{To: s.by, Text: "look"}
+		}
 		return line.Tell{ID: s.id()}
 	case 22:
 		if s.IntN(3) > 0 {
-			return line.Pause{On: s.IntN(3) == 0}
+			return line.Switch{To: line.Gate(max(0, s.IntN(6)-3))}
 		}
 		return line.Quit{}
 	case 24:

@@ -29,13 +29,15 @@
 //  5. the store is known not to answer: ErrStoreDown
 //  6. the store does not answer now: ErrStoreDown
 //  7. a job of this id is elsewhere: ErrDuplicate
-//  8. all slots poisoned or down for longer than PoisonGrace: ErrPoisoned, or
+//  8. the gate is Draining: ErrDraining
+//  9. all slots poisoned or down for longer than PoisonGrace: ErrPoisoned, or
 //     ErrDown if none is poisoned
-//  9. MaxWaiting wait: ErrFull; MaxWaitingPerKey of the key: ErrKeyLimit
-//  10. while it waits, whatever is first: the client leaves (ErrLeft), MaxWait is
-//     over (ErrWaited), Cancel (ErrCancelled), Drain (ErrStopping), the store
+//  10. MaxWaiting wait: ErrFull; MaxWaitingPerKey of the key: ErrKeyLimit
+//  11. while it waits, whatever is first: the client leaves (ErrLeft), MaxWait is
+//     over (ErrWaited), Cancel (ErrCancelled), Drain (ErrStopping), the gate is
+//     Draining (ErrDraining), the store
 //     stays away for longer than MaxOutage (ErrStoreDown)
-//  11. at the grant, once more: client left, cancelled, lease lost. Work is not
+//  12. at the grant, once more: client left, cancelled, lease lost. Work is not
 //     called then.
 //
 // # Order
@@ -67,6 +69,14 @@
 //	                                      ▼  │ again after 1 s .. 10 s
 //	                              poisoned or down
 //
+// Operators: Switch closes the gate between line and slots for all processes, until
+// it is opened again. Paused, all who wait and come stay in line; Draining, they get
+// ErrDraining: in this process at once, in others with the next message or renewal. A
+// gate that a store has lost with its data is closed again by whoever remembers it,
+// but not one that a stale replica has never heard of. Reset lends an aborting,
+// poisoned or down slot on the operator's word alone, by the number of the hold that
+// he has seen.
+//
 // Only a clean slot is lent. Unclean is a slot nobody has proved idle: in a new
 // store, after its holder died or quit, after a time without any process. The
 // process of whoever is next makes its engine idle by Settle; meanwhile all who
@@ -92,9 +102,11 @@
 //
 // # Keys
 //
-// All under the hash tag {Name}, listed in keys.go: tickets (who waits), queues (the
+// All under the hash tag {Name}, listed in store.go: tickets (who waits), queues (the
 // same by class, key and arrival), accounts (the slot time of each key), books (slots,
-// owners, counters, switches). The clock is that of Redis. Channels wake:OWNER carry "granted fence state id slot" and "cancel id".
+// owners, counters, switches). The clock is that of Redis. Channels wake:OWNER carry
+// "granted fence state id slot", "cancel id", "recall key", "reset fence slot" and
+// "look".
 //
 // # Wake-up
 //

@@ -189,9 +189,9 @@ func (q *Queue) mend(h *hold) {
 			q.giveBack(h, true)
 			return
 		case ctx.Err() != nil:
-			return
 		case errors.Is(err, ErrDown):
 			q.mark(h, line.Down)
+			pause = time.Second // a look costs nothing, and everybody waits for it to start
 		default:
 			q.mark(h, line.Poisoned)
 		}
@@ -201,6 +201,9 @@ func (q *Queue) mend(h *hold) {
 		case <-q.closing:
 			return
 		}
+	}
+	if errors.Is(context.Cause(ctx), errVouched) {
+		q.giveBack(h, true)
 	}
 }
 

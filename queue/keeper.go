@@ -19,6 +19,7 @@ type keeping struct {
 	version   int64       // of the line
 	ranked    int64       // version of the positions in the seats
 	rankedAt  time.Time   // when they were asked for
+	news      news
 }
 
 // trusts reports whether the holds of this process are its own at the time now.
@@ -42,7 +43,7 @@ func (q *Queue) caller() line.Caller {
 
 // call takes one step. Its errors wrap ErrStoreDown.
 func (q *Queue) call(s line.Step) (line.Reply, error) {
-	by := q.caller()
+	by, began := q.caller(), time.Now()
 	reply, err := q.store.apply(context.Background(), by, s)
 	if err != nil {
 		err = storeDown(err)
@@ -54,6 +55,9 @@ func (q *Queue) call(s line.Step) (line.Reply, error) {
 	}
 	if reply.Epoch != by.Epoch {
 		q.hurry()
+	}
+	if by.Epoch == 0 || reply.Epoch == by.Epoch { // else the gate may be lost with the data
+		q.told(began, reply)
 	}
 	return reply, nil
 }
@@ -138,8 +142,14 @@ func (q *Queue) renewed(began time.Time, by line.Caller, reply line.Reply) {
 			strays = append(strays, g)
 		}
 	}
+	gate := q.keep.news.gate
 	q.mu.Unlock()
 	q.reconcile()
+	if reply.Gate == line.Open && gate != line.Open && by.Epoch != 0 && reply.Epoch != by.Epoch {
+		_ = q.Switch(gate) // lost with the data; on a failure the line is as new
+	} else {
+		q.told(began, reply)
+	}
 	for _, g := range strays { // given up here when the trust was gone
 		_, _ = q.apply(line.Free{Slot: g.Slot, Fence: g.Fence})
 	}
@@ -207,21 +217,4 @@ func (q *Queue) heal() {
 		q.flush()
 	}
 	q.rank(time.Now())
-}
-
-// hear takes in a message from another process.
-func (q *Queue) hear(n Note) {
-	switch n.Kind {
-	case Granted:
-		q.assign([]line.Grant{n.Grant})
-	case Asked:
-		q.mu.Lock()
-		s := q.jobs[n.Grant.ID]
-		q.mu.Unlock()
-		if s != nil {
-			q.cancelHere(s)
-		}
-	case Resync:
-		q.hurry()
-	}
 }

@@ -14,7 +14,9 @@ type Place struct {
 	Position int // 1 is next
 	Of       int // how many wait
 	Waited   time.Duration
-	ETA      *Band // until it gets a slot; nil while too little is known
+	ETA      *Band      // until it gets a slot; nil while too little is known
+	Gate     Gate       // ETA is nil unless it is open
+	Ill      line.State // Poisoned or Down if all slots are, else 0; ETA is nil then
 }
 
 // Band is an estimate: half of such jobs take no longer than P50, nine in ten no
@@ -23,7 +25,7 @@ type Band struct{ P50, P90 time.Duration }
 
 // Snapshot is the whole line at one moment.
 type Snapshot struct {
-	Paused           bool
+	Gate             Gate
 	MaxWaiting       int // the limits
 	MaxWaitingPerKey int
 	Waiting          []Waiter // in order
@@ -44,6 +46,7 @@ type Slot struct {
 	Name  string
 	State line.State
 	ID    string        // of the job that has it or had it last; "" if there is none
+	Key   string        // whose job it runs; "" also where that is not known
 	Fence int64         // of the present or last hold, 0: never held
 	For   time.Duration // how long it has been in this state
 	Self  bool          // held by this process
@@ -61,15 +64,17 @@ func (q *Queue) Place(id string) (Place, bool) {
 		q.mu.Unlock()
 		return Place{}, false
 	}
-	p := Place{Position: s.position, Of: s.of, Waited: now.Sub(s.since)}
+	p := Place{Position: s.position, Of: s.of, Waited: now.Sub(s.since), Gate: q.keep.news.gate, Ill: q.keep.news.ill}
 	q.mu.Unlock()
 	if m, ok := q.store.(*memory); ok {
-		p.Position, p.Of = m.place(id)
+		m.place(id, &p)
 	}
 	if p.Position == 0 { // between line and slot
 		p.Position, p.Of = 1, max(1, p.Of)
 	}
-	p.ETA = q.eta(p.Position)
+	if p.Gate == Open && p.Ill == 0 {
+		p.ETA = q.eta(p.Position)
+	}
 	return p, true
 }
 
@@ -120,7 +125,7 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	q.assign(reply.Grants)
 	v := reply.View
-	s := Snapshot{Paused: v.Paused, MaxWaiting: q.cfg.MaxWaiting, MaxWaitingPerKey: q.cfg.MaxWaitingPerKey}
+	s := Snapshot{Gate: v.Gate, MaxWaiting: q.cfg.MaxWaiting, MaxWaitingPerKey: q.cfg.MaxWaitingPerKey}
 	for i, t := range v.Tickets {
 		s.Waiting = append(s.Waiting, Waiter{
 			Job:   Job{ID: t.ID, Key: t.Key, Class: t.Class},
@@ -128,9 +133,16 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 			Self:  t.Owner == by.Owner,
 		})
 	}
+	q.mu.Lock()
+	for i, b := range v.Slots {
+		if job := q.jobs[b.ID]; job != nil { // also after the store has lost its data
+			v.Slots[i].Key = job.job.Key
+		}
+	}
+	q.mu.Unlock()
 	for _, b := range v.Slots {
 		s.Slots = append(s.Slots, Slot{
-			Name: b.Slot, State: b.State, ID: b.ID, Fence: b.Fence, Clean: b.Clean,
+			Name: b.Slot, State: b.State, ID: b.ID, Key: b.Key, Fence: b.Fence, Clean: b.Clean,
 			For: micros(v.Now - b.Since), Self: b.Owner == by.Owner,
 		})
 	}

@@ -117,37 +117,6 @@ func (q *Queue) Do(ctx context.Context, job Job, work func(ctx context.Context, 
 	return q.lend(ctx, s, work)
 }
 
-// Cancel ends the job id with the cause ErrCancelled, whether it waits or runs,
-// here or in another process that shares the line. It reports whether such a job
-// was found; another process is asked, not waited for.
-func (q *Queue) Cancel(id string) (bool, error) {
-	q.mu.Lock()
-	s := q.jobs[id]
-	q.mu.Unlock()
-	if s != nil {
-		q.cancelHere(s)
-		return true, nil
-	}
-	reply, err := q.apply(line.Tell{ID: id})
-	return err == nil && reply.Verdict == line.Done, err
-}
-
-func (q *Queue) cancelHere(s *seat) {
-	q.leave(s, ErrCancelled)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if s.hold != nil && q.jobs[s.job.ID] == s { // else its hold may be a mender's
-		s.hold.stop(ErrCancelled)
-	}
-}
-
-// Pause stops the handing out of slots in all processes that share the line, or
-// resumes it. What runs goes on, what is new waits.
-func (q *Queue) Pause(on bool) error {
-	_, err := q.apply(line.Pause{On: on})
-	return err
-}
-
 // Drain ends what waits in this process with ErrStopping and rejects what is
 // new; what runs goes on.
 func (q *Queue) Drain() {

@@ -388,28 +388,6 @@ func TestIllEngines(t *testing.T) {
 	}
 }
 
-func TestPause(t *testing.T) {
-	bubble("pause", t, func(t *testing.T) {
-		b := memoryBundle(t, Config{})
-		first := b.busy(1)
-		if err := b.queue.Pause(true); err != nil {
-			t.Fatal(err)
-		}
-		second := b.job(2)
-		first.end(nil)
-		synctest.Wait()
-		if s := b.snapshot(); second.running() || !s.Paused || len(s.Waiting) != 1 {
-			t.Errorf("second runs %v, %+v", second.running(), s)
-		}
-		if err := b.queue.Pause(false); err != nil {
-			t.Fatal(err)
-		}
-		second.begun(t)
-		second.end(nil)
-		b.close()
-	})
-}
-
 func TestPlaceAndSnapshot(t *testing.T) {
 	bubble("memory", t, func(t *testing.T) {
 		b := memoryBundle(t, Config{Slots: []string{"one", "two"}})

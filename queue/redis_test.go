@@ -18,16 +18,23 @@ import (
 	"testing"
 	"time"
 
+	"oneslot/queue/address"
 	"oneslot/queue/line"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// redisServer is a real Redis of one test, without any file.
+// redisServer is a real Redis of one test, without any file unless its flags ask
+// for one.
 type redisServer struct {
-	addr  string
-	flags []string
-	stop  func()
+	addr   string
+	flags  []string                 // "PORT" stands for its port; without it --port is added
+	conf   string                   // its own file; then its flags are all it gets
+	binary string                   // zero means redis-server
+	env    []string                 // added to the test's own
+	dir    string                   // zero means one for each start
+	url    func(addr string) string // zero means redis://addr
+	stop   func()
 }
 
 func startRedis(t testing.TB) *redisServer {
@@ -60,13 +67,30 @@ func (s *redisServer) launch(t testing.TB) {
 // start reports whether it is this server that answers on the port.
 func (s *redisServer) start(t testing.TB) bool {
 	t.Helper()
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Fatal(`redis-server is missing: run "make deps"`)
+	binary := s.binary
+	if binary == "" {
+		found, err := exec.LookPath("redis-server")
+		if err != nil {
+			t.Fatal(`redis-server is missing: run "make deps"`)
+		}
+		binary = found
 	}
 	_, port, _ := net.SplitHostPort(s.addr)
-	flags := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, s.flags...)
+	dir := s.dir
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	flags := append([]string{"--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, s.flags...)
+	if i := slices.Index(flags, "PORT"); i >= 0 {
+		flags[i] = port
+	} else {
+		flags = append(flags, "--port", port)
+	}
+	if s.conf != "" {
+		flags = append([]string{s.conf}, append([]string{"--bind", "127.0.0.1", "--port", port}, s.flags...)...)
+	}
 	cmd := exec.CommandContext(context.Background(), binary, flags...)
+	cmd.Env = append(os.Environ(), s.env...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +117,11 @@ func (s *redisServer) start(t testing.TB) bool {
 // client returns a client made as the program makes its own.
 func (s *redisServer) client(t testing.TB) *redis.Client {
 	t.Helper()
-	options, err := ParseRedis("redis://" + s.addr)
+	url := "redis://" + s.addr
+	if s.url != nil {
+		url = s.url(s.addr)
+	}
+	options, err := address.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +294,7 @@ const victimEnv = "ONESLOT_QUEUE_VICTIM"
 
 // victim is a process that holds the slot and waits for it, until it is killed.
 func victim() {
-	options, err := ParseRedis("redis://" + os.Getenv(victimEnv))
+	options, err := address.Parse("redis://" + os.Getenv(victimEnv))
 	if err != nil {
 		panic(err)
 	}
@@ -372,7 +400,7 @@ func TestRedisCluster(t *testing.T) {
 		info, err := server.client(t).ClusterInfo(t.Context()).Result()
 		return err == nil && strings.Contains(info, "cluster_state:ok")
 	})
-	options, err := ParseRedis("redis://" + server.addr + "?cluster=true")
+	options, err := address.Parse("redis://" + server.addr + "?cluster=true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,59 +484,5 @@ func TestNewRedisRefuses(t *testing.T) {
 	}
 	if _, err := NewRedis(unbounded, Config{}); err == nil {
 		t.Error("a line without slots was taken")
-	}
-}
-
-func TestParseRedis(t *testing.T) {
-	for _, c := range []struct {
-		addresses []string
-		want      func(o *redis.UniversalOptions) bool
-	}{
-		{[]string{"redis://127.0.0.1:7000/2"}, func(o *redis.UniversalOptions) bool {
-			return slices.Equal(o.Addrs, []string{"127.0.0.1:7000"}) && o.DB == 2 && o.TLSConfig == nil && o.ContextTimeoutEnabled && !o.IsClusterMode
-		}},
-		{[]string{"rediss://me:secret@cache"}, func(o *redis.UniversalOptions) bool {
-			return o.TLSConfig != nil && o.Username == "me" && o.Password == "secret" && o.Addrs[0] == "cache:6379"
-		}},
-		{[]string{"redis://:pw@a:1", "redis://b:2"}, func(o *redis.UniversalOptions) bool {
-			return slices.Equal(o.Addrs, []string{"a:1", "b:2"}) && o.Password == "pw" && o.MasterName == ""
-		}},
-		{[]string{"redis://a:1?sentinel=mine&pool_size=7,redis://b:2"}, func(o *redis.UniversalOptions) bool {
-			return slices.Equal(o.Addrs, []string{"a:1", "b:2"}) && o.MasterName == "mine" && o.PoolSize == 7
-		}},
-		{[]string{"redis://a:1?cluster=true"}, func(o *redis.UniversalOptions) bool { return o.IsClusterMode }},
-		{[]string{"a:1"}, nil},
-		{[]string{""}, nil},
-		{[]string{"http://me:secret@a"}, nil},
-		{[]string{"redis://me:secret@a:1", "redis://me:secret@b:x"}, nil},
-		{[]string{"redis://me:secret@a/x"}, nil},
-		{[]string{"redis://me:secret@a?typo=1"}, nil},
-	} {
-		o, err := ParseRedis(c.addresses...)
-		switch {
-		case c.want == nil && err == nil:
-			t.Errorf("%q was taken", c.addresses)
-		case c.want == nil && strings.Contains(err.Error(), "secret"):
-			t.Errorf("%q: the password is in the error: %v", c.addresses, err)
-		case c.want != nil && (err != nil || !c.want(o)):
-			t.Errorf("%q: %+v, %v", c.addresses, o, err)
-		}
-	}
-}
-
-func TestExposed(t *testing.T) {
-	for addresses, want := range map[string]int{
-		"redis://127.0.0.1:1,redis://localhost,redis://[::1]:2": 0,
-		"redis://cache":                       1,
-		"redis://127.0.0.1,redis://10.0.0.7":  1,
-		"redis://:pw@cache,redis://:pw@other": 0,
-	} {
-		o, err := ParseRedis(addresses)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Exposed(o); len(got) != want {
-			t.Errorf("%s: %v", addresses, got)
-		}
 	}
 }

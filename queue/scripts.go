@@ -69,6 +69,9 @@ func (r *redisStore) apply(ctx context.Context, by line.Caller, s line.Step) (li
 	args := append([]any{now, by.Owner, by.Epoch}, r.common...)
 	raw, err := r.scripts[name].Run(ctx, r.client, r.names, append(args, own...)...).Slice()
 	if err != nil {
+		if cluster, ok := r.client.(*redis.ClusterClient); ok {
+			cluster.ReloadState(ctx) // the client would ask a dead master for a minute
+		}
 		return line.Reply{}, fmt.Errorf("%s: %w", name, err)
 	}
 	d := decoder{raw: raw}
@@ -102,8 +105,10 @@ func encode(s line.Step) (script string, args []any) {
 		return "line_rank", list(s.IDs)
 	case line.Look:
 		return "line_look", nil
-	case line.Pause:
-		return "line_pause", []any{s.On}
+	case line.Switch:
+		return "line_switch", []any{uint8(s.To)}
+	case line.Call:
+		return "owner_call", []any{s.To, s.Text}
 	case line.Free:
 		return "slot_free", append([]any{s.Slot, s.Fence, s.Clean}, list(s.Gone)...)
 	case line.Mark:
@@ -188,6 +193,7 @@ func (d *decoder) reply(s line.Step) line.Reply {
 	r := line.Reply{
 		Verdict: line.Verdict(d.int()), Epoch: d.int(), Version: d.int(), Waiting: int(d.int()),
 		Arrival: d.int(), Position: int(d.int()), Known: d.int() == 1, Mine: int(d.int()),
+		Gate: line.Gate(d.int()), Ill: line.State(d.int()),
 	}
 	for _, grants := range []*[]line.Grant{&r.Grants, &r.Holds, &r.Lost} {
 		d.each(func(d *decoder) { *grants = append(*grants, d.grant()) })
@@ -203,7 +209,7 @@ func (d *decoder) reply(s line.Step) line.Reply {
 }
 
 func (d *decoder) view() *line.View {
-	v := &line.View{Now: d.int(), Paused: d.int() == 1, Cutoff: d.int(), Typical: d.int()}
+	v := &line.View{Now: d.int(), Gate: line.Gate(d.int()), Cutoff: d.int(), Typical: d.int()}
 	d.each(func(d *decoder) {
 		t := line.Ticket{ID: d.text()}
 		owner, rest, _ := strings.Cut(d.text(), " ")

@@ -3,16 +3,11 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"oneslot/queue/line"
 )
@@ -36,15 +31,18 @@ type NoteKind uint8
 
 // The kinds of notes.
 const (
-	Resync  NoteKind = iota // messages may have been lost
-	Granted                 // Grant was made for the owner
-	Asked                   // the job Grant.ID is to be cancelled
+	Resync   NoteKind = iota // messages may have been lost
+	Granted                  // Grant was made for the owner
+	Asked                    // the job Grant.ID is to be cancelled
+	Recalled                 // all jobs of Key are
+	Vouched                  // the engine of the hold Grant is idle
 )
 
 // Note is a message from another process.
 type Note struct {
 	Kind  NoteKind
 	Grant line.Grant
+	Key   string
 }
 
 // memory is the store of one process. Its clock is the monotonic one.
@@ -73,16 +71,16 @@ func (m *memory) listen(ctx context.Context, _ string, _ func(Note)) { <-ctx.Don
 
 func (m *memory) lease() time.Duration { return 0 }
 
-// place is the position of a ticket without I/O: 1 is next.
-func (m *memory) place(id string) (position, of int) {
+// place completes a place without I/O.
+func (m *memory) place(id string, p *Place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.line.Position(id), m.line.Len()
+	p.Position, p.Of, p.Gate, p.Ill = m.line.Position(id), m.line.Len(), m.line.Gate(), m.line.Ill()
 }
 
 // NewRedis returns a store that all processes with the same Redis and Config.Name
 // share. The client needs ContextTimeoutEnabled, or its calls could not be
-// bounded; ParseRedis sees to it. The caller closes the client after the Queue.
+// bounded; address.Parse sees to it. The caller closes the client after the Queue.
 func NewRedis(client redis.UniversalClient, cfg Config) (Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -97,7 +95,7 @@ func NewRedis(client redis.UniversalClient, cfg Config) (Store, error) {
 		return nil, errors.New("queue: a ring of Redis servers cannot hold one line; name one server, a cluster or sentinels")
 	}
 	if !bounded {
-		return nil, errors.New("queue: the Redis client lacks ContextTimeoutEnabled; make its options by ParseRedis")
+		return nil, errors.New("queue: the Redis client lacks ContextTimeoutEnabled; make its options by address.Parse")
 	}
 	return newRedisStore(client, cfg)
 }
@@ -118,89 +116,46 @@ func (r *redisStore) listen(ctx context.Context, owner string, hear func(Note)) 
 	_ = sub.Close()
 }
 
-// parseNote reads what the scripts publish: "granted fence state id slot" or
-// "cancel id".
-func parseNote(text, owner string) (Note, bool) {
-	kind, rest, _ := strings.Cut(text, " ")
-	switch f := strings.SplitN(rest, " ", 4); {
-	case kind == "cancel":
-		return Note{Kind: Asked, Grant: line.Grant{ID: rest}}, true
-	case kind == "granted" && len(f) == 4:
-		d := decoder{raw: []any{f[0], f[1]}}
-		g := line.Grant{Fence: d.int(), State: line.State(d.int()), ID: f[2], Slot: f[3], Owner: owner}
-		return Note{Kind: Granted, Grant: g}, !d.bad
+// keys names every Redis key of one line. All share the hash tag {name}, so that
+// a script's keys live in one slot of a cluster. Nothing else builds a key. What
+// they hold is said at the top of lua/line.lua.
+type keys struct{ name string }
+
+func (k keys) of(part string) string { return "oneslot:{" + k.name + "}:" + part }
+
+// all lists the keys as the scripts get them.
+func (k keys) all() []string {
+	return []string{
+		k.of("tickets"),  // HASH those who wait
+		k.of("queues"),   // ZSET the same, by class, key and arrival
+		k.of("accounts"), // HASH the slot time of each key in each class
+		k.of("books"),    // HASH slots, owners, counters and switches
 	}
-	return Note{}, false
 }
 
-// ParseRedis makes the options of a Redis client from addresses as they stand in
-// the configuration: redis://user:password@host:port/db or rediss:// for TLS.
-// Several, as a list or separated by commas, are the nodes of a cluster, or with
-// the query parameter sentinel=NAME the sentinels that watch the master NAME;
-// cluster=true makes a cluster of one address. User, password, database, TLS and
-// other parameters are those of the first address. Errors do not show the
-// addresses, which may hold a password.
-func ParseRedis(addresses ...string) (*redis.UniversalOptions, error) {
-	all := &redis.UniversalOptions{}
-	for i, address := range strings.Split(strings.Join(addresses, ","), ",") {
-		u, err := url.Parse(strings.TrimSpace(address))
-		if err != nil || u.Host == "" || (u.Scheme != "redis" && u.Scheme != "rediss") {
-			return nil, fmt.Errorf("queue: Redis address %d is not of the form redis://[user:password@]host[:port][/db] or rediss://…", i+1)
-		}
-		query := u.Query()
-		master, cluster := query.Get("sentinel"), query.Get("cluster")
-		query.Del("sentinel")
-		query.Del("cluster")
-		u.RawQuery = query.Encode()
-		one, err := redis.ParseURL(u.String())
+// wake is the pub/sub channel of an owner, or the beginning of all such names if
+// owner is empty.
+func (k keys) wake(owner string) string { return k.of("wake:" + owner) }
+
+// load makes the scripts of their files, which read returns.
+func (r *redisStore) load(read func(name string) (string, error)) error {
+	var policy strings.Builder
+	for _, name := range []string{"line", "order", "moves"} {
+		text, err := read(name)
 		if err != nil {
-			return nil, fmt.Errorf("queue: Redis address %d: %w", i+1, err)
+			return err
 		}
-		if i == 0 {
-			all = first(one, master)
-			all.IsClusterMode, _ = strconv.ParseBool(cluster)
+		policy.WriteString(text)
+	}
+	for _, name := range []string{
+		"line_join", "line_rejoin", "line_leave", "line_rank", "line_look", "line_switch",
+		"slot_free", "slot_mark", "owner_renew", "owner_quit", "owner_call", "job_tell",
+	} {
+		text, err := read(name)
+		if err != nil {
+			return err
 		}
-		all.Addrs = append(all.Addrs, one.Addr)
+		r.scripts[name] = redis.NewScript(policy.String() + text)
 	}
-	return all, nil
-}
-
-// first is the options of all addresses, taken from the first one. Calls are
-// short and repeated by the queue itself, so the client is to fail soon.
-func first(one *redis.Options, master string) *redis.UniversalOptions {
-	all := &redis.UniversalOptions{
-		MasterName: master,
-		Username:   one.Username, Password: one.Password, DB: one.DB, TLSConfig: one.TLSConfig,
-		Protocol: one.Protocol, ClientName: one.ClientName,
-		PoolSize: one.PoolSize, MinIdleConns: one.MinIdleConns, MaxActiveConns: one.MaxActiveConns,
-		PoolTimeout: one.PoolTimeout, ConnMaxIdleTime: one.ConnMaxIdleTime, ConnMaxLifetime: one.ConnMaxLifetime,
-		DialTimeout: one.DialTimeout, ReadTimeout: one.ReadTimeout, WriteTimeout: one.WriteTimeout,
-		MaxRetries:               one.MaxRetries,
-		ContextTimeoutEnabled:    true,
-		DialerRetries:            1,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	set(&all.DialTimeout, time.Second)
-	set(&all.ReadTimeout, 2*time.Second)
-	set(&all.WriteTimeout, 2*time.Second)
-	set(&all.MaxRetries, 1)
-	return all
-}
-
-// Exposed lists the servers that other machines can reach although o has no
-// password: all but loopback addresses. With them, anybody near may cancel jobs.
-func Exposed(o *redis.UniversalOptions) []string {
-	if o.Password != "" || o.CredentialsProvider != nil {
-		return nil
-	}
-	var open []string
-	for _, address := range o.Addrs {
-		host, _, err := net.SplitHostPort(address)
-		ip := net.ParseIP(host)
-		local := strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") || ip != nil && ip.IsLoopback()
-		if err != nil || !local {
-			open = append(open, address)
-		}
-	}
-	return open
+	return nil
 }

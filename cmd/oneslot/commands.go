@@ -39,6 +39,7 @@ func rootCommand(w *world) *cobra.Command {
 		return fmt.Errorf("%w: %w; `%s --help` lists the flags", errUsage, err, c.CommandPath())
 	})
 	root.AddCommand(serveCommand(w), simCommand(w), probeCommand(w), usageCommand(w), configCommand(w), keyCommand(), healthCommand(w), versionCommand())
+	root.AddCommand(lineCommands(w)...)
 	return root
 }
 

@@ -1,11 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
 	"strings"
 
+	"oneslot/api/board"
+	"oneslot/internal/console"
 	"oneslot/internal/remote"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -44,4 +53,141 @@ func (w *world) env(name string) (value string) {
 		}
 	}
 	return value
+}
+
+// lineCommands are those that look after the line of a running proxy.
+func lineCommands(w *world) []*cobra.Command {
+	return []*cobra.Command{
+		queueCommand(w), cancelCommand(w), resetCommand(w),
+		gateCommand(w, "pause", "Hand out no slot any more: what runs goes on, who comes waits", "Paused: what runs goes on, who comes waits. `oneslot resume` ends it."),
+		gateCommand(w, "drain", "Send away who waits and who comes; what runs goes on", "Draining: what runs goes on, everybody else is sent away. `oneslot resume` ends it."),
+		gateCommand(w, "resume", "End a pause or a drain", "The line is open."),
+	}
+}
+
+// asking is a command that asks a running proxy by way of do.
+func asking(w *world, c *cobra.Command, do func(ctx context.Context, proxy *remote.Client, args []string) error) *cobra.Command {
+	var f remoteFlags
+	c.RunE = func(c *cobra.Command, args []string) error {
+		proxy, err := f.client(w)
+		if err != nil {
+			return err
+		}
+		defer proxy.Close()
+		return do(c.Context(), proxy, args)
+	}
+	f.add(c.Flags())
+	return c
+}
+
+func queueCommand(w *world) *cobra.Command {
+	var follow bool
+	c := &cobra.Command{
+		Use: "queue", Short: "Show the line of a running proxy", Args: noArgs,
+		Long: "queue shows who runs and who waits. With --watch it goes on until Ctrl-C: as a table\nthat keeps itself up to date in a terminal, as a line for each event elsewhere.",
+	}
+	c.Flags().BoolVarP(&follow, "watch", "w", false, "go on and show what changes")
+	return asking(w, c, func(ctx context.Context, proxy *remote.Client, _ []string) error {
+		if follow {
+			return watch(ctx, proxy, w.out)
+		}
+		var v board.View
+		if err := proxy.JSON(ctx, remote.Call{Path: "/v1/queue"}, &v); err != nil {
+			return err
+		}
+		return console.New(v).Table(w.out, 0)
+	})
+}
+
+// watch shows the feed until ctx or the feed ends.
+func watch(ctx context.Context, proxy *remote.Client, out io.Writer) error {
+	resp, err := proxy.Open(ctx, remote.Call{Path: "/v1/queue/events", Accept: "text/event-stream"})
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer resp.Body.Close()
+	show := console.Plain
+	if f, ok := out.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			show = console.Live
+		}
+	}
+	return ended(ctx, show(ctx, resp.Body, out))
+}
+
+// ended makes the end that the user wants none of the command's faults.
+func ended(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err == nil:
+		return errors.New("the feed has ended: the proxy stops, or this terminal was too slow")
+	}
+	return err
+}
+
+func cancelCommand(w *world) *cobra.Command {
+	var of string
+	c := &cobra.Command{
+		Use: "cancel [ID]", Short: "Cancel a request that waits or runs, or all of a key",
+		Example: "  oneslot cancel 3f6c0a5e8b1d4c7f9e2a6b8d0c4e1f73\n  oneslot cancel --of team-a",
+	}
+	c.Flags().StringVar(&of, "of", "", "name of the key all of whose requests are to be cancelled")
+	c.Args = func(c *cobra.Command, args []string) error {
+		if named := c.Flags().Changed("of"); named == (len(args) == 1) || len(args) > 1 {
+			return fmt.Errorf("%w: name one request, by its id (`oneslot queue` lists them), or a key: --of NAME", errUsage)
+		}
+		return nil
+	}
+	return asking(w, c, func(ctx context.Context, proxy *remote.Client, args []string) error {
+		if len(args) == 1 {
+			if err := proxy.JSON(ctx, remote.Call{Method: http.MethodDelete, Path: "/v1/queue/" + url.PathEscape(args[0])}, new(any)); err != nil {
+				return err
+			}
+			c.Println("Cancelled.")
+			return nil
+		}
+		var done struct{ Cancelled int }
+		if err := proxy.JSON(ctx, remote.Call{Method: http.MethodDelete, Path: "/v1/queue", Query: url.Values{"key": {of}}}, &done); err != nil {
+			return err
+		}
+		c.Printf("Cancelled %d of %s.\n", done.Cancelled, of)
+		return nil
+	})
+}
+
+func gateCommand(w *world, word, short, said string) *cobra.Command {
+	c := &cobra.Command{Use: word, Short: short, Args: noArgs}
+	return asking(w, c, func(ctx context.Context, proxy *remote.Client, _ []string) error {
+		if err := proxy.JSON(ctx, remote.Call{Method: http.MethodPost, Path: "/v1/queue/" + word}, new(any)); err != nil {
+			return err
+		}
+		c.Println(said)
+		return nil
+	})
+}
+
+func resetCommand(w *world) *cobra.Command {
+	c := &cobra.Command{
+		Use: "reset SLOT", Short: "Hand on a poisoned slot, on your word that its engine is idle",
+		Long: "reset hands on a slot that is aborting, poisoned or down because nobody can see its\nengine idle. If it is not, two requests run on the engine.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("%w: name one slot; `oneslot queue` lists them", errUsage)
+			}
+			return nil
+		},
+	}
+	return asking(w, c, func(ctx context.Context, proxy *remote.Client, args []string) error {
+		var done struct{ Was string }
+		if err := proxy.JSON(ctx, remote.Call{Method: http.MethodPost, Path: "/v1/queue/slots/" + url.PathEscape(args[0]) + "/reset"}, &done); err != nil {
+			return err
+		}
+		if done.Was == "idle" {
+			c.Println("It was idle: nothing to do.")
+			return nil
+		}
+		c.Printf("Reset: it was %s.\n", done.Was)
+		return nil
+	})
 }

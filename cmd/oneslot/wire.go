@@ -16,6 +16,7 @@ import (
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
 	"oneslot/queue"
+	"oneslot/queue/address"
 	"oneslot/usage"
 
 	"github.com/redis/go-redis/v9"
@@ -133,7 +134,7 @@ func (p *program) connect(ctx context.Context) error {
 	if len(p.cfg.Redis) == 0 {
 		return nil
 	}
-	options, err := queue.ParseRedis(p.cfg.Redis...)
+	options, err := address.Parse(p.cfg.Redis...)
 	if err != nil {
 		return fmt.Errorf("%w: redis: %w", configs.ErrConfig, err)
 	}

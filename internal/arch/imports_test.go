@@ -11,13 +11,15 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/remote", "internal/simengine/..."},
-	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai"},
-	"api":                 {"api/metrics", "api/openapi", "api/report", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai"},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
+	"configs":             {"api", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "queue/address"},
+	"api":                 {"api/metrics", "api/openapi", "api/report", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "api/board"},
 	"api/openapi":         {},
 	"api/report":          {"internal/openai", "ledger", "ledger/export"},
+	"api/board":           {"queue", "queue/line", "proxy", "usage"},
 	"api/metrics":         {"queue", "queue/line", "ledger"},
 	"queue":               {"queue/line"},
+	"queue/address":       {},
 	"queue/line":          {},
 	"proxy":               {"proxy/budget", "proxy/cache", "proxy/downstream", "proxy/engine", "proxy/events", "proxy/split", "proxy/surface", "reasoning", "usage", "internal/openai"},
 	"proxy/budget":        {"reasoning", "internal/openai"},
@@ -37,6 +39,7 @@ var mayImport = map[string][]string{
 	"ledger/redis":        {"ledger", "usage"},
 	"ledger/export":       {"ledger", "usage"},
 	"ledger/live":         {"ledger", "internal/remote"},
+	"internal/console":    {"api/board"},
 	"internal/openai":     {},
 	"internal/tokenizer":  {},
 	"internal/remote":     {},
@@ -59,8 +62,8 @@ var fences = []struct {
 	why    string
 }{
 	{"github.com/labstack/echo/", []string{"api"}, "the router is kept at the edge, so that another one is a day's work"},
-	{"github.com/redis/go-redis/", []string{"queue", "ledger/redis", "cmd/oneslot"}, "only the line and the ledger know Redis"},
-	{"github.com/tmaxmax/go-sse", []string{"proxy/probe"}, "the hot path frames events by itself (proxy/events), and tests hold it to the library"},
+	{"github.com/redis/go-redis/", []string{"queue", "queue/address", "ledger/redis", "cmd/oneslot"}, "only the line and the ledger know Redis"},
+	{"github.com/tmaxmax/go-sse", []string{"proxy/probe", "api/board", "internal/console"}, "the hot path frames events by itself (proxy/events), and tests hold it to the library"},
 	{"go.uber.org/zap", []string{"api", "cmd/oneslot"}, "inner packages return facts; the edge logs them"},
 	{"modernc.org/sqlite", []string{"ledger/sqlite"}, "only the ledger knows its file"},
 	{"github.com/daulet/tokenizers", []string{"internal/tokenizer"}, "it needs a native library, everything else builds without"},

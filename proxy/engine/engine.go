@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -85,9 +86,10 @@ type Engine struct {
 	label  string // base as it may be shown
 	client *http.Client
 
-	mu   sync.Mutex // guards info and lost
-	info *Info      // nil until the engine has been asked
-	lost int
+	rest, absent atomic.Int64 // in unix nanoseconds: until when it wants no request; when it was last found not to be there, 0: it is
+	mu           sync.Mutex   // guards info and lost
+	info         *Info        // nil until the engine has been asked
+	lost         int
 }
 
 // New returns an Engine. It does not call the engine yet.
@@ -102,19 +104,24 @@ func New(cfg Config) (*Engine, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
 	}
+	e := &Engine{cfg: cfg}
 	connect := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
+			if ctx.Err() == nil { // nobody called it off
+				e.missed()
+			}
 			return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 		}
+		e.absent.Store(0)
 		return conn, nil
 	}
-	base := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(cfg.URL, "/"), "/v1"), "/")
-	label := base
-	if u, err := url.Parse(base); err == nil {
-		label = u.Redacted()
+	e.base = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(cfg.URL, "/"), "/v1"), "/")
+	e.label = e.base
+	if u, err := url.Parse(e.base); err == nil {
+		e.label = u.Redacted()
 	}
-	return &Engine{cfg: cfg, base: base, label: label, client: &http.Client{
+	e.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext:         connect,
 			DisableCompression:  true,
@@ -125,7 +132,8 @@ func New(cfg Config) (*Engine, error) {
 			MaxIdleConnsPerHost: 4,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	}
+	return e, nil
 }
 
 // Name returns the configured name.

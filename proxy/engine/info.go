@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -89,15 +90,44 @@ func (i Info) served(name string) string {
 // UpstreamModel returns the model name to send to the engine.
 func (e *Engine) UpstreamModel(i Info) string { return i.served(e.ModelName()) }
 
-// Ready reports whether the engine answers at all. It asks for the model list,
+// missed notes that the engine was not there.
+func (e *Engine) missed() { e.absent.Store(time.Now().UnixNano()) }
+
+// lostFor is how long it counts that the engine was not there.
+const lostFor = time.Minute
+
+// Missing reports whether whoever last called the engine, within a minute, found that
+// it is not there or not ready. It does not call it.
+func (e *Engine) Missing() bool {
+	at := e.absent.Load()
+	return at != 0 && time.Since(time.Unix(0, at)) < lostFor
+}
+
+// Ready reports whether the engine answers at all. The error wraps ErrUnreachable
+// when nobody listens there, or somebody who is not ready yet. It asks for the model list,
 // which no engine answers from its busy loop; /health of SGLang takes a second.
 func (e *Engine) Ready(ctx context.Context) error {
-	_, err := e.call(ctx, http.MethodGet, "/v1/models", nil)
+	_, err := e.models(ctx)
+	if broken(err) {
+		return fmt.Errorf("engine %s: %w: %w", e.label, ErrUnreachable, err)
+	}
 	return err
 }
 
-func (e *Engine) ask(ctx context.Context) (Info, error) {
+// models asks for the model list, which tells whether the engine is there.
+func (e *Engine) models(ctx context.Context) (string, error) {
 	list, err := e.call(ctx, http.MethodGet, "/v1/models", nil)
+	switch {
+	case broken(err):
+		e.missed()
+	case err == nil || refused(err):
+		e.absent.Store(0)
+	}
+	return list, err
+}
+
+func (e *Engine) ask(ctx context.Context) (Info, error) {
+	list, err := e.models(ctx)
 	switch {
 	case broken(err):
 		return Info{}, fmt.Errorf("engine %s: %w: %w", e.label, ErrUnreachable, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,6 +66,15 @@ func (e *Engine) abort(ctx context.Context, body string) error {
 // until then or until ctx ends, and then returns an error that wraps
 // ErrUnreachable when nobody was ready there at the last look, else ErrBusy.
 func (e *Engine) Settle(ctx context.Context) error {
+	if rest := time.Until(time.Unix(0, e.rest.Load())); rest > 0 {
+		timer := time.NewTimer(rest)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return e.unsettled(nil)
+		}
+	}
 	var last error
 	for wait := firstLook; ; wait = nextLook {
 		idle, err := e.look(ctx)
@@ -86,6 +96,21 @@ func (e *Engine) Settle(ctx context.Context) error {
 		}
 	}
 }
+
+// Rest notes a response that refuses a request for want of room and says for how
+// long (Retry-After). Settle leaves the engine alone for that time, so that whoever is
+// next in line is not refused at once.
+func (e *Engine) Rest(resp *http.Response) {
+	full := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if !full || err != nil || seconds < 0 {
+		return
+	}
+	e.rest.Store(time.Now().Add(min(time.Duration(seconds)*time.Second, longestRest)).UnixNano())
+}
+
+// longestRest bounds what an engine may ask for.
+const longestRest = 10 * time.Second
 
 // unsettled says why the engine could not be seen idle; last is what went wrong
 // at the last look, if anything did.

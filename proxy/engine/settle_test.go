@@ -259,3 +259,25 @@ func TestSettleTellsOfTheEngineNotOfTheClock(t *testing.T) {
 		}
 	})
 }
+
+// TestSettleLeavesTheEngineItsTime: an engine that has refused for want of room is
+// not looked at before the time that it asked for, of which 10 s are the most.
+func TestSettleLeavesTheEngineItsTime(t *testing.T) {
+	for after, want := range map[string]time.Duration{"": 0, "soon": 0, "-1": 0, "0": 0, "2": 2 * time.Second, "600": 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			e, _ := simulated(t, engine.Config{}, simengine.Config{})
+			refusal := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {after}}}
+			e.Rest(refusal)
+			e.Rest(&http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"Retry-After": {"9"}}})
+			if took, err := settle(t, e, time.Minute); err != nil || took != want {
+				t.Errorf("Retry-After %q: idle after %v, %v; want %v", after, took, err, want)
+			}
+			e.Rest(refusal)
+			if want > time.Second {
+				if took, err := settle(t, e, time.Second); !errors.Is(err, engine.ErrBusy) || took != time.Second {
+					t.Errorf("Retry-After %q: in one second %v, %v", after, took, err)
+				}
+			}
+		})
+	}
+}

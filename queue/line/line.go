@@ -36,7 +36,7 @@ type Line struct {
 	arrival int64 // last given
 	fence   int64 // last given
 	version int64
-	paused  bool
+	gate    Gate
 
 	// Of the step at hand.
 	now int64
@@ -70,6 +70,9 @@ func New(rules Rules) *Line {
 // Len is how many wait.
 func (l *Line) Len() int { return len(l.waiting) }
 
+// Gate is what the operator lets through.
+func (l *Line) Gate() Gate { return l.gate }
+
 // Apply takes one step at the time now, which must not run backwards.
 func (l *Line) Apply(now time.Time, by Caller, s Step) Reply {
 	l.now, l.by, l.out = now.UnixMicro(), by, Reply{}
@@ -89,8 +92,9 @@ func (l *Line) Apply(now time.Time, by Caller, s Step) Reply {
 		l.renew(s)
 	case Quit:
 		l.drop(by.Owner)
-	case Pause:
-		l.paused = s.On
+	case Switch:
+		l.gate = s.To
+		l.version++
 	case Tell:
 		l.tell(s)
 	}

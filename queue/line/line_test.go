@@ -263,15 +263,39 @@ func TestIllness(t *testing.T) {
 	p.verdict(line.Join{ID: "z"}, line.Done)
 }
 
-func TestPause(t *testing.T) {
+func TestGate(t *testing.T) {
 	p := start(t, "one").clean()
-	p.do(line.Pause{On: true})
+	p.do(line.Switch{To: line.Paused})
 	p.do(line.Join{ID: "x"})
 	p.want("- | x")
-	if r := p.do(line.Pause{}); len(r.Grants) != 1 {
+	p.do(line.Switch{To: line.Draining})
+	p.want("- | x")
+	p.verdict(line.Join{ID: "x"}, line.Done) // it is there already
+	p.verdict(line.Join{ID: "y"}, line.Closed)
+	if r := p.do(line.Look{}); r.Gate != line.Draining || r.View.Gate != line.Draining {
+		t.Errorf("the gate is %v, in the view %v", r.Gate, r.View.Gate)
+	}
+	if r := p.do(line.Switch{}); len(r.Grants) != 1 {
 		t.Errorf("resumed %+v", r)
 	}
 	p.want("a:x |")
+}
+
+// TestIll: the line is ill while no slot is well.
+func TestIll(t *testing.T) {
+	p := start(t, "one", "two").clean()
+	one, two := p.do(line.Join{ID: "x"}).Grants[0], p.do(line.Join{ID: "y"}).Grants[0]
+	for i, c := range []struct {
+		slot  line.Grant
+		state line.State
+		want  line.State
+	}{
+		{one, line.Poisoned, 0}, {two, line.Down, line.Poisoned}, {one, line.Down, line.Down}, {two, line.Aborting, 0},
+	} {
+		if r := p.do(line.Mark{Slot: c.slot.Slot, Fence: c.slot.Fence, State: c.state}); r.Ill != c.want {
+			t.Errorf("%d: ill is %v, want %v", i, r.Ill, c.want)
+		}
+	}
 }
 
 // TestLostData: survivors bring their tickets and holds to an empty store.

@@ -319,14 +319,14 @@ func TestPositions(t *testing.T) {
 
 func (p *play) servedAsSeen(seed uint64) {
 	p.t.Helper()
-	p.do(line.Pause{On: true})
+	p.do(line.Switch{To: line.Paused})
 	p.script("free")
 	view := p.do(line.Look{}).View
 	var want, got []string
 	for _, ticket := range view.Tickets {
 		want = append(want, ticket.ID)
 	}
-	grants := p.do(line.Pause{}).Grants
+	grants := p.do(line.Switch{}).Grants
 	for len(grants) > 0 {
 		got = append(got, grants[0].ID)
 		grants = p.after(time.Duration(view.Typical) * time.Microsecond).do(line.Free{Slot: "one", Fence: grants[0].Fence, Clean: true}).Grants

@@ -46,6 +46,9 @@ func (l *Line) present(id string) bool {
 
 // admit says whether there is room for one more job of the key.
 func (l *Line) admit(j Join) Verdict {
+	if l.gate == Draining {
+		return Closed
+	}
 	if sick := l.sick(); sick != Done {
 		return sick
 	}

@@ -106,6 +106,20 @@ func (l *Line) sick() Verdict {
 	return verdict
 }
 
+// Ill is Poisoned or Down if every slot is one of them, and 0 if one is not.
+func (l *Line) Ill() State {
+	ill := Down
+	for _, s := range l.slots {
+		if !s.State.sick() {
+			return 0
+		}
+		if s.State == Poisoned {
+			ill = Poisoned
+		}
+	}
+	return ill
+}
+
 func (s State) sick() bool { return s == Poisoned || s == Down }
 
 // tell finds the owner of a job. The store passes the word on.
@@ -119,7 +133,7 @@ func (l *Line) tell(t Tell) {
 // to the owner of whoever is next then, to make the engine idle. That ticket
 // keeps its place meanwhile, so it is not tied to an engine that may stay ill.
 func (l *Line) grant() {
-	if l.paused || l.now < l.quiet {
+	if l.gate != Open || l.now < l.quiet {
 		return
 	}
 	for _, s := range l.slots {
@@ -154,6 +168,7 @@ func (l *Line) hand(s *Berth, to Ticket, state State) {
 // answer fills in what is read at the end of the step.
 func (l *Line) answer(s Step) {
 	l.out.Epoch, l.out.Version, l.out.Waiting = l.epoch, l.version, len(l.waiting)
+	l.out.Gate, l.out.Ill = l.gate, l.Ill()
 	switch s := s.(type) {
 	case Join:
 		l.out.Position = l.Position(s.ID)

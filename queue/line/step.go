@@ -17,8 +17,8 @@ type Step interface{ step() }
 // The steps. Every step first expires owners whose lease is over and, after its
 // own change, hands out what is free.
 type (
-	// Join asks for a place. It is refused as Duplicate, AllPoisoned, AllDown,
-	// Full or KeyLimit, checked in this order. Joining twice is joining once.
+	// Join asks for a place. It is refused as Duplicate, Closed, AllPoisoned,
+	// AllDown, Full or KeyLimit, checked in this order. Joining twice is joining once.
 	Join struct {
 		ID, Key string
 		Class   Class
@@ -50,8 +50,11 @@ type (
 	Renew struct{ Holds []Grant }
 	// Quit takes the caller out: its tickets leave, its slots are freed unclean.
 	Quit struct{}
-	// Pause stops or resumes the handing out of slots.
-	Pause struct{ On bool }
+	// Switch opens or closes the gate between line and slots, and calls the other
+	// owners to look at it.
+	Switch struct{ To Gate }
+	// Call passes a message on to an owner, to all others if To is empty.
+	Call struct{ To, Text string }
 	// Tell asks the owner of a job to cancel it. Stale if nobody has it.
 	Tell struct{ ID string }
 	// Rank asks for the positions of tickets.
@@ -67,7 +70,8 @@ func (Free) step()   {}
 func (Mark) step()   {}
 func (Renew) step()  {}
 func (Quit) step()   {}
-func (Pause) step()  {}
+func (Switch) step() {}
+func (Call) step()   {}
 func (Tell) step()   {}
 func (Rank) step()   {}
 func (Look) step()   {}
@@ -84,6 +88,7 @@ const (
 	AllPoisoned
 	AllDown
 	Duplicate
+	Closed // the gate is Draining
 )
 
 // State is what a slot is doing. The zero value is none of them.
@@ -106,6 +111,24 @@ func (s State) String() string {
 	return [...]string{Idle: "idle", Busy: "busy", Aborting: "aborting", Poisoned: "poisoned", Down: "down"}[s]
 }
 
+// Gate is what an operator lets through.
+type Gate uint8
+
+// The gates; the numbers are those of the scripts.
+const (
+	Open     Gate = iota
+	Paused        // no slot is handed out; who comes waits
+	Draining      // no slot is handed out, and nobody gets a place
+)
+
+// String returns the gate as metrics show it.
+func (g Gate) String() string {
+	if g > Draining {
+		return "unknown"
+	}
+	return [...]string{Open: "open", Paused: "paused", Draining: "draining"}[g]
+}
+
 // Grant is one hold: Owner has Slot until it frees it by Fence. It is for the
 // job ID if the state is Busy, else for the owner to make the engine idle.
 type Grant struct {
@@ -118,12 +141,14 @@ type Grant struct {
 type Reply struct {
 	Verdict  Verdict
 	Epoch    int64   // of the store's data; another number means that they were lost
-	Version  int64   // changes whenever a position may have
+	Version  int64   // changes whenever a position or the gate may have
 	Waiting  int     // tickets in line
 	Arrival  int64   // Join: of the ticket, in line or granted
 	Position int     // Join: 1 is next, 0 not in line
 	Known    bool    // Renew: the lease had not run out
 	Mine     int     // Renew: the caller's tickets in line
+	Gate     Gate    // what the operator lets through
+	Ill      State   // Poisoned or Down if every slot is one of them, else 0
 	Grants   []Grant // made by this step, for any owner
 	Holds    []Grant // Renew: all that the caller holds
 	Lost     []Grant // Renew: those of the caller's Holds that it has no more

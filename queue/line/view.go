@@ -9,7 +9,7 @@ import (
 // View is the whole line. Times are in microseconds by the store's clock.
 type View struct {
 	Now      int64
-	Paused   bool
+	Gate     Gate
 	Tickets  []Ticket  // in the order of service, as Line.Position has it
 	Slots    []Berth   // in the order of Config.Slots
 	Cutoff   int64     // who has gone without the slot since then starves
@@ -70,7 +70,7 @@ func (v *View) Arrange() {
 func (t *Ticket) purse() Purse { return Purse{Class: t.Class, Key: t.Key} }
 
 func (l *Line) view() *View {
-	v := &View{Now: l.now, Paused: l.paused, Cutoff: l.cutoff(), Typical: l.typical}
+	v := &View{Now: l.now, Gate: l.gate, Cutoff: l.cutoff(), Typical: l.typical}
 	for _, e := range l.waiting {
 		v.Tickets = append(v.Tickets, e.Ticket)
 	}

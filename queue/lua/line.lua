@@ -8,7 +8,7 @@
 -- KEYS[3]  accounts hash, "class key" -> "used waiting head last": slot time used, how many
 --                   tickets wait, arrival of the first of them, when a slot last ended a
 --                   job of it
--- KEYS[4]  books    hash: epoch, quiet, arrival, fence, version, paused, waiting, typical:
+-- KEYS[4]  books    hash: epoch, quiet, arrival, fence, version, gate, waiting, typical:
 --                   numbers; owners: "name deadline tickets" of each, joined by blanks;
 --                   slots: their names, one a line; slot:NAME: "fence state clean since
 --                   owner id class key", none: idle and unclean
@@ -25,14 +25,15 @@
 -- ARGV[11] how long a key goes without the slot before it starves
 -- ARGV[12] and what follows: the script's own
 -- returns  {verdict, epoch, version, waiting, arrival, position, known, mine,
---           grants, holds, lost, more}; grants, holds and lost are flat lists of
+--           gate, ill, grants, holds, lost, more}; grants, holds and lost are flat lists of
 --           slot, fence, state, owner, id; more is the script's own
 --
 -- All times are microseconds. They and the numbers made of them stay below 2^53,
 -- where a double counts exactly. A script is mostly the price of its calls, so the
 -- books are read in one and written in one.
 local IDLE, BUSY, ABORTING, POISONED, DOWN = 1, 2, 3, 4, 5
-local DONE, STALE, FULL, KEY_LIMIT, ALL_POISONED, ALL_DOWN, DUPLICATE = 0, 1, 2, 3, 4, 5, 6
+local DONE, STALE, FULL, KEY_LIMIT, ALL_POISONED, ALL_DOWN, DUPLICATE, CLOSED = 0, 1, 2, 3, 4, 5, 6, 7
+local OPEN, DRAINING = 0, 2
 
 local call, format, match = redis.call, string.format, string.match
 local TICKETS, QUEUES, ACCOUNTS, BOOKS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -54,7 +55,7 @@ local NOBODY = '0 '
 -- int writes a whole number without an exponent.
 local function int(n) return format('%.0f', n) end
 
-local fields = {'epoch', 'quiet', 'arrival', 'fence', 'version', 'paused', 'waiting', 'typical', 'owners', 'slots'}
+local fields = {'epoch', 'quiet', 'arrival', 'fence', 'version', 'gate', 'waiting', 'typical', 'owners', 'slots'}
 local numbers, slots = 8, {}
 for name in string.gmatch(ARGV[10], '[^\n]+') do
   slots[#slots + 1] = {slot = name}

@@ -4,7 +4,7 @@
 -- ARGV[13] class
 -- ARGV[14] key, may be empty
 -- ARGV[15] how many of the key may wait; 0: as many as of any other
--- returns  DONE with arrival and position, DUPLICATE, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
+-- returns  DONE with arrival and position, DUPLICATE, CLOSED, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
 local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
 local limit = ARGV[own + 3] == '0' and ARGV[5] or ARGV[own + 3]
 
@@ -33,6 +33,7 @@ end
 
 -- admit says whether there is room for one more.
 local function admit()
+  if books.gate == DRAINING then return CLOSED end
   local illness = ALL_DOWN
   for _, s in ipairs(slots) do
     if not sick(s.state) or now - s.since <= grace then

@@ -1,6 +1,6 @@
 -- line_look: tell everything.
 --
--- returns  more: {now, paused, cutoff, typical, tickets, slots, accounts}; tickets is a
+-- returns  more: {now, gate, cutoff, typical, tickets, slots, accounts}; tickets is a
 --          flat list of id and record; slots is one of slot, fence, state, owner, id,
 --          clean, since, purse; accounts is one of purse, slot time used, last end
 settle()
@@ -14,5 +14,5 @@ for purse, a in pairs(accounts()) do
   used[#used + 1] = int(a.used)
   used[#used + 1] = int(a.last)
 end
-more = {now, books.paused, cutoff, books.typical, call('HGETALL', TICKETS), berths, used}
+more = {now, books.gate, cutoff, books.typical, call('HGETALL', TICKETS), berths, used}
 return reply()

@@ -99,7 +99,7 @@ local function hand(s, to, id, state)
   end
 end
 
-local function granting() return books.paused == 0 and now >= books.quiet end
+local function granting() return books.gate == OPEN and now >= books.quiet end
 
 -- grant hands out what is free: clean slots to those who are next, unclean ones to
 -- the owner of whoever is next then, to make the engine idle.
@@ -148,8 +148,28 @@ local function settle()
   if #set > 0 then call('HSET', BOOKS, unpack(set)) end
 end
 
+-- tell passes a message on to an owner, to all others if none is named.
+local function tell(to, text)
+  for _, o in ipairs(owners) do
+    if o.name ~= me and (to == '' or to == o.name) then call('PUBLISH', ARGV[9] .. o.name, text) end
+  end
+end
+
+-- ill is POISONED or DOWN if every slot is one of them, and 0 if one is not.
+local function ill()
+  local state = DOWN
+  for _, s in ipairs(slots) do
+    if not sick(s.state) then return 0 end
+    if s.state == POISONED then state = POISONED end
+  end
+  return state
+end
+
 local function reply()
-  return {verdict, books.epoch, books.version, books.waiting, arrival, place, known, mine, grants, holds, lost, more}
+  return {
+    verdict, books.epoch, books.version, books.waiting, arrival, place, known, mine, books.gate, ill(),
+    grants, holds, lost, more,
+  }
 end
 
 for i = #owners, 1, -1 do

@@ -1,0 +1,7 @@
+// Package console shows the line to a person at a terminal: as a table, and, from
+// the feed of GET /v1/queue/events, as a table that keeps itself up to date or as a
+// line for each thing that happens.
+//
+// It knows what the routes answer and nothing else. A Screen that is given every
+// event of a feed shows what GET /v1/queue would, but for the places of others.
+package console

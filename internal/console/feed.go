@@ -1,0 +1,83 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/tmaxmax/go-sse"
+)
+
+// maxFeedEvent bounds one event of the feed, in bytes: a snapshot of many.
+const maxFeedEvent = 64 << 20
+
+// Plain writes the line as it is, and then a line of text for each event,
+// until the feed ends.
+func Plain(_ context.Context, feed io.Reader, out io.Writer) error {
+	for e, err := range sse.Read(feed, &sse.ReadConfig{MaxEventSize: maxFeedEvent}) {
+		if err != nil {
+			return err
+		}
+		text := Line(time.Now(), e.Type, []byte(e.Data)) + "\n"
+		if e.Type == "snapshot" {
+			var s Screen
+			var b bytes.Buffer
+			if err := errors.Join(s.Apply(e.Type, []byte(e.Data)), s.Table(&b, 0)); err != nil {
+				return err
+			}
+			text = b.String()
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// liveRows is how many of those who wait are shown in a terminal.
+const liveRows = 20
+
+// Live keeps a table up to date, every second and with every event, until
+// ctx or the feed ends.
+func Live(ctx context.Context, feed io.Reader, out io.Writer) error {
+	events, failed := make(chan sse.Event), make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the reader, which may have an event that nobody takes
+	go func() {
+		for e, err := range sse.Read(feed, &sse.ReadConfig{MaxEventSize: maxFeedEvent}) {
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case events <- e:
+			case <-ctx.Done():
+			}
+		}
+		failed <- nil
+	}()
+	var s Screen
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-failed:
+			return err
+		case e := <-events:
+			if err := s.Apply(e.Type, []byte(e.Data)); err != nil {
+				return err
+			}
+		case <-tick.C:
+		}
+		b := bytes.NewBufferString("\x1b[H") // to the top, over what is there
+		_ = s.Table(b, liveRows)             // a buffer takes everything
+		text := append(bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte("\x1b[K\n")), "\x1b[J"...)
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"oneslot/api/board"
+)
+
+// A Screen is what is known of the line. Its zero value knows nothing yet. It is
+// not safe for concurrent use.
+type Screen struct {
+	view  board.View
+	since time.Time // when the view was taken
+	known bool
+	note  string // why nothing is known
+}
+
+// New returns a Screen that shows the view, taken now.
+func New(v board.View) *Screen {
+	return &Screen{view: v, since: time.Now(), known: true}
+}
+
+// Apply takes in an event of the feed. An unknown one changes nothing; the error is
+// that of data which is not what the name says.
+func (s *Screen) Apply(name string, data []byte) error {
+	now := time.Now()
+	var err error
+	switch name {
+	case "snapshot":
+		var v board.View
+		if err = json.Unmarshal(data, &v); err == nil {
+			*s = Screen{view: v, since: now, known: true}
+		}
+	case "unavailable":
+		s.known, s.note = false, "The line's store does not answer."
+	case "joined", "moved":
+		var w board.Waiter
+		if err = json.Unmarshal(data, &w); err == nil {
+			s.remove(w.RequestID)
+			w.WaitedMS -= now.Sub(s.since).Milliseconds() // as if told with the view
+			s.insert(w)
+		}
+	case "granted", "left":
+		var gone struct {
+			RequestID string `json:"request_id"`
+		}
+		if err = json.Unmarshal(data, &gone); err == nil {
+			s.remove(gone.RequestID)
+		}
+	case "slot", "phase":
+		var slot board.Slot
+		if err = json.Unmarshal(data, &slot); err == nil {
+			slot.SinceMS -= now.Sub(s.since).Milliseconds()
+			s.slot(slot)
+		}
+	case "line":
+		err = json.Unmarshal(data, &s.view) // a part of it
+	}
+	if err != nil {
+		return fmt.Errorf("console: the event %s: %w", name, err)
+	}
+	return nil
+}
+
+// remove takes a request out of line, and the places of others, which nothing keeps
+// up to date.
+func (s *Screen) remove(id string) {
+	s.view.Waiters = slices.DeleteFunc(s.view.Waiters, func(w board.Waiter) bool { return w.RequestID == id || w.RequestID == "" })
+}
+
+// insert puts a waiter in order.
+func (s *Screen) insert(w board.Waiter) {
+	at, _ := slices.BinarySearchFunc(s.view.Waiters, w, func(a, b board.Waiter) int { return a.Position - b.Position })
+	s.view.Waiters = slices.Insert(s.view.Waiters, at, w)
+}
+
+func (s *Screen) slot(slot board.Slot) {
+	for i := range s.view.Slots {
+		if s.view.Slots[i].Engine == slot.Engine {
+			s.view.Slots[i] = slot
+		}
+	}
+}

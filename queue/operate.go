@@ -1,0 +1,222 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"oneslot/queue/line"
+)
+
+// Cancel ends the job id with the cause ErrCancelled, whether it waits or runs,
+// here or in another process that shares the line. It reports whether such a job
+// was found; another process is asked, not waited for.
+func (q *Queue) Cancel(id string) (bool, error) {
+	q.mu.Lock()
+	s := q.jobs[id]
+	q.mu.Unlock()
+	if s != nil {
+		q.cancelHere(s)
+		return true, nil
+	}
+	reply, err := q.apply(line.Tell{ID: id})
+	return err == nil && reply.Verdict == line.Done, err
+}
+
+func (q *Queue) cancelHere(s *seat) {
+	q.leave(s, ErrCancelled)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stopLocked(s)
+}
+
+// stopLocked cancels a job that runs.
+func (q *Queue) stopLocked(s *seat) {
+	if s.hold != nil && q.jobs[s.job.ID] == s { // else its hold may be a mender's
+		s.hold.stop(ErrCancelled)
+	}
+}
+
+// CancelKey cancels all jobs of a key, in every process that shares the line, and
+// reports how many there were. Other processes are asked, not waited for.
+func (q *Queue) CancelKey(key string) (int, error) {
+	if q.store.lease() == 0 {
+		return q.cancelKeyHere(key), nil
+	}
+	by := q.caller()
+	reply, err := q.apply(line.Look{})
+	if err != nil {
+		return 0, err
+	}
+	n := q.cancelKeyHere(key)
+	for _, t := range reply.View.Tickets {
+		if t.Key == key && t.Owner != by.Owner {
+			n++
+		}
+	}
+	for _, b := range reply.View.Slots {
+		if b.State == line.Busy && b.Key == key && b.Owner != by.Owner {
+			n++
+		}
+	}
+	_, err = q.apply(line.Call{Text: recall + key})
+	return n, err
+}
+
+func (q *Queue) cancelKeyHere(key string) (n int) {
+	q.mu.Lock()
+	var left []string
+	for id, s := range q.jobs {
+		if s.job.Key != key {
+			continue
+		}
+		n++
+		if q.endLocked(s, ErrCancelled) {
+			left = append(left, id)
+		} else {
+			q.stopLocked(s)
+		}
+	}
+	q.mu.Unlock()
+	q.depart(left...)
+	return n
+}
+
+// Gate is what an operator lets through.
+type Gate = line.Gate
+
+// The gates.
+const (
+	Open     = line.Open     // slots are handed out
+	Paused   = line.Paused   // none is, and who comes waits
+	Draining = line.Draining // none is, and whoever waits or comes gets ErrDraining
+)
+
+// Switch sets the gate of the line, for all processes that share it and until it is
+// set again. What runs goes on.
+func (q *Queue) Switch(to Gate) error {
+	_, err := q.apply(line.Switch{To: to})
+	return err
+}
+
+// news is what every reply tells of the line, as last told. Guarded by Queue.mu.
+type news struct {
+	gate           Gate
+	ill            line.State // Poisoned or Down if all slots are
+	epoch, version int64
+	at             time.Time
+}
+
+// told takes note of what the reply to a call tells that was begun at began. Replies
+// may overtake each other: an older version is taken for true only in the reply to a
+// call that was begun after the newer one had come, from a store that has gone back.
+func (q *Queue) told(began time.Time, r line.Reply) {
+	q.mu.Lock()
+	n, out := &q.keep.news, []string(nil)
+	if r.Epoch == n.epoch && r.Version < n.version && !began.After(n.at) {
+		q.mu.Unlock()
+		return
+	}
+	*n = news{r.Gate, r.Ill, r.Epoch, r.Version, time.Now()}
+	if r.Gate == line.Draining {
+		out = q.endWaitingLocked(ErrDraining)
+	}
+	q.mu.Unlock()
+	q.depart(out...)
+}
+
+// errVouched ends the mending of a slot whose engine the operator says is idle.
+var errVouched = fmt.Errorf("queue: the operator says that the engine is idle")
+
+// Reset takes the operator's word that the engine of a slot is idle, which nobody
+// could see: a slot that is aborting, poisoned or down is handed on at once. If the
+// word is wrong, two requests run on the engine. It returns the state in which the
+// slot was, 0 if there is none of this name; nothing is done to one that is idle or
+// busy. The slot of another process is reset by a message.
+func (q *Queue) Reset(ctx context.Context, slot string) (line.State, error) {
+	by := q.caller()
+	reply, err := q.store.apply(ctx, by, line.Look{})
+	if err != nil {
+		return 0, storeDown(err)
+	}
+	q.assign(reply.Grants)
+	for _, b := range reply.View.Slots {
+		switch {
+		case b.Slot != slot:
+		case b.State == line.Idle || b.State == line.Busy:
+			return b.State, nil
+		case b.Owner == by.Owner:
+			q.vouch(b.Grant)
+			return b.State, nil
+		default:
+			_, err := q.apply(line.Call{To: b.Owner, Text: fmt.Sprintf("%s%d %s", vouch, b.Fence, slot)})
+			return b.State, err
+		}
+	}
+	return 0, nil
+}
+
+// vouch ends the mending of a hold.
+func (q *Queue) vouch(g line.Grant) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if h := q.holds[g.Slot]; h != nil && h.Fence == g.Fence && h.State != line.Busy {
+		h.stop(errVouched)
+	}
+}
+
+// What other processes are told, with what follows.
+const (
+	recall = "recall " // the key whose jobs are to be cancelled
+	vouch  = "reset "  // fence and slot of a hold whose engine is idle
+)
+
+// parseNote reads what the scripts publish: "granted fence state id slot", "cancel
+// id", "look", "recall key" or "reset fence slot".
+func parseNote(text, owner string) (Note, bool) {
+	kind, rest, _ := strings.Cut(text, " ")
+	switch kind {
+	case "cancel":
+		return Note{Kind: Asked, Grant: line.Grant{ID: rest}}, true
+	case "look":
+		return Note{Kind: Resync}, true
+	case strings.TrimSpace(recall):
+		return Note{Kind: Recalled, Key: rest}, true
+	case strings.TrimSpace(vouch):
+		fence, slot, whole := strings.Cut(rest, " ")
+		n, err := strconv.ParseInt(fence, 10, 64)
+		return Note{Kind: Vouched, Grant: line.Grant{Slot: slot, Fence: n, Owner: owner}}, whole && err == nil
+	case "granted":
+		f := strings.SplitN(rest, " ", 4)
+		if len(f) < 4 {
+			return Note{}, false
+		}
+		d := decoder{raw: []any{f[0], f[1]}}
+		g := line.Grant{Fence: d.int(), State: line.State(d.int()), ID: f[2], Slot: f[3], Owner: owner}
+		return Note{Kind: Granted, Grant: g}, !d.bad
+	}
+	return Note{}, false
+}
+
+// hear takes in a message from another process.
+func (q *Queue) hear(n Note) {
+	switch n.Kind {
+	case Granted:
+		q.assign([]line.Grant{n.Grant})
+	case Asked:
+		q.mu.Lock()
+		s := q.jobs[n.Grant.ID]
+		q.mu.Unlock()
+		if s != nil {
+			q.cancelHere(s)
+		}
+	case Recalled:
+		q.cancelKeyHere(n.Key)
+	case Vouched:
+		q.vouch(n.Grant)
+	case Resync:
+		q.hurry()
+	}
+}
