@@ -11,12 +11,19 @@ import (
 	"oneslot/acceptance/stack"
 )
 
-// python starts one of the Python programs and returns the lines it prints.
+// python starts one of the programs written with openai-python and returns the
+// lines it prints.
 func python(t *testing.T, script string, proxy *stack.Proxy, engine *stack.Engine, more ...string) (*stack.Process, <-chan string) {
 	t.Helper()
-	read, write := io.Pipe()
 	args := append([]string{"python/" + script, proxy.URL + "/v1", engine.Model}, more...)
-	process := stack.Start(t, write, os.Getenv("ONESLOT_PYTHON"), args...)
+	return printing(t, os.Getenv("ONESLOT_PYTHON"), args...)
+}
+
+// printing starts a program and returns the lines it prints.
+func printing(t *testing.T, name string, args ...string) (*stack.Process, <-chan string) {
+	t.Helper()
+	read, write := io.Pipe()
+	process := stack.Start(t, write, name, args...)
 	lines := make(chan string, 64)
 	go func() {
 		defer close(lines)

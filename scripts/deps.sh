@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the project needs, each group once a version.
-# Usage: scripts/deps.sh [go] [tokenizers] [lint] [redis] [python] [smollm2];
+# Usage: scripts/deps.sh [go] [tokenizers] [lint] [redis] [python] [api] [smollm2];
 # without arguments all but the last.
 . "$(dirname "$0")/env.sh"
 
@@ -78,17 +78,23 @@ install_valkey() {
 }
 
 # install_python makes the virtual environment with the real engine and the Python client.
-install_python() {
-	local requirements=acceptance/requirements.txt stamp python=${PYTHON:-python3}
+install_python() { virtual "$venv" acceptance/requirements.txt; }
+
+# install_api makes that with the program that tries the API out, and Anthropic's client.
+install_api() { virtual "$api_venv" acceptance/requirements-api.txt; }
+
+# virtual makes the virtual environment of a file of packages.
+virtual() {
+	local place=$1 requirements=$2 stamp python=${PYTHON:-python3}
 	command -v "$python" >/dev/null || die "python3 is missing: install Python 3.11 or later"
 	"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
 		die "$("$python" --version) is too old for the packages of $requirements: use Python 3.11 or later"
-	stamp="$venv/stamp-$("$python" -c 'import platform; print(platform.python_version())')-$(sha256sum "$requirements" | cut -c1-16)"
+	stamp="$place/stamp-$("$python" -c 'import platform; print(platform.python_version())')-$(sha256sum "$requirements" | cut -c1-16)"
 	[ -f "$stamp" ] && return
 	say "installing the Python packages of $requirements"
 	"$python" -c 'import ensurepip, venv' 2>/dev/null || as_root_apt "the Python module venv" python3-venv
-	"$python" -m venv --clear "$venv"
-	quietly "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --requirement "$requirements"
+	"$python" -m venv --clear "$place"
+	quietly "$place/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --requirement "$requirements"
 	touch "$stamp"
 }
 
@@ -107,10 +113,10 @@ stamped() {
 	touch "$1"
 }
 
-[ $# -gt 0 ] || set -- go tokenizers lint redis python
+[ $# -gt 0 ] || set -- go tokenizers lint redis python api
 for group; do
 	case $group in
-	go | tokenizers | lint | redis | python | smollm2) "install_$group" ;;
+	go | tokenizers | lint | redis | python | api | smollm2) "install_$group" ;;
 	*) die "unknown group $group" ;;
 	esac
 done

@@ -68,6 +68,12 @@ func (p *Process) Kill(t testing.TB) {
 	<-p.done
 }
 
+// Status waits until the process has ended and returns its exit status.
+func (p *Process) Status() int {
+	<-p.done
+	return p.cmd.ProcessState.ExitCode()
+}
+
 // Said is everything the process wrote so far.
 func (p *Process) Said() string { return p.said.String() }
 

@@ -36,7 +36,7 @@ func (r *request) put(key, raw string) { r.set = append(r.set, openai.Member{Key
 // same are the members that both APIs have, and those of the engines' own.
 var same = []string{
 	"model", "stream", "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty",
-	"repetition_penalty", "chat_template_kwargs", "stream_options",
+	"repetition_penalty", "logit_bias", "chat_template_kwargs", "stream_options",
 }
 
 // plain takes over what is the same but for a name.
