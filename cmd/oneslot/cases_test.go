@@ -62,7 +62,7 @@ func readFailures(t *testing.T) []failure {
 func TestCases(t *testing.T) {
 	ran := 0
 	for _, f := range readFailures(t) {
-		if f.Category != "A" && f.Category != "B" && f.Category != "C" || f.Expect == nil {
+		if !strings.Contains("ABCE", f.Category) || f.Expect == nil {
 			continue
 		}
 		ran++

@@ -308,3 +308,18 @@ func TestCountTokens(t *testing.T) {
 		})
 	}
 }
+
+// TestPictures go to the engine; one that reads none says so, in each API's words.
+func TestPictures(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := start(t, simengine.Config{}, "")
+		r := p.toMessages(t.Context(), "/v1/messages", `,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}},{"type":"text","text":"what?"}]}]`)
+		if r.status != 400 || !strings.HasPrefix(r.body, `{"type":"error","error":{"type":"invalid_request_error","message":"Model only supports text input`) || r.header.Get("X-Oneslot-Reason") != "prompt_refused" {
+			t.Errorf("Messages: %d %v %s", r.status, r.header, r.body)
+		}
+		r = p.post(t.Context(), `{"model":"ripple","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}]}]}`, nil)
+		if r.status != 400 || !strings.HasPrefix(r.body, `{"error":{"message":"Model only supports text input`) {
+			t.Errorf("Chat Completions: %d %s", r.status, r.body)
+		}
+	})
+}
