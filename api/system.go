@@ -28,15 +28,26 @@ type modelView struct {
 	OwnedBy     string `json:"owned_by"`
 	Root        string `json:"root,omitempty"`
 	MaxModelLen int    `json:"max_model_len,omitempty"`
+	*anthropicView
 }
+
+// anthropicView is what Anthropic's clients read of a model, who say who they are.
+type anthropicView struct {
+	Type        string    `json:"type"`
+	DisplayName string    `json:"display_name"`
+	CreatedAt   time.Time `json:"created_at"`
+	MaxInput    int       `json:"max_input_tokens,omitempty"`
+}
+
+func ofAnthropic(c echo.Context) bool { return c.Request().Header.Get("Anthropic-Version") != "" }
 
 // infoBound is how long a route waits for an engine's account of itself.
 const infoBound = 2 * time.Second
 
 // list returns the models and their aliases. An engine that does not answer is
 // listed by its configured name.
-func (s *Server) list(ctx context.Context) []modelView {
-	ctx, cancel := context.WithTimeout(ctx, infoBound)
+func (s *Server) list(c echo.Context) []modelView {
+	ctx, cancel := context.WithTimeout(c.Request().Context(), infoBound)
 	defer cancel()
 	var all []modelView
 	byName := map[string]modelView{}
@@ -60,11 +71,22 @@ func (s *Server) list(ctx context.Context) []modelView {
 		}
 	}
 	slices.SortFunc(all[aliases:], func(a, b modelView) int { return strings.Compare(a.ID, b.ID) })
+	if ofAnthropic(c) {
+		for i := range all {
+			v := &all[i]
+			v.anthropicView = &anthropicView{"model", v.ID, s.Started.UTC().Truncate(time.Second), v.MaxModelLen}
+		}
+	}
 	return all
 }
 
 func (s *Server) models(c echo.Context) error {
-	return c.JSON(http.StatusOK, map[string]any{"object": "list", "data": s.list(c.Request().Context())})
+	all := s.list(c)
+	o := map[string]any{"object": "list", "data": all}
+	if ofAnthropic(c) {
+		o["has_more"], o["first_id"], o["last_id"] = false, all[0].ID, all[len(all)-1].ID
+	}
+	return c.JSON(http.StatusOK, o)
 }
 
 // model shows one model. Its name may hold slashes, as they are or encoded.
@@ -73,7 +95,7 @@ func (s *Server) model(c echo.Context) error {
 	if c.Request().URL.RawPath != "" {
 		name, _ = url.PathUnescape(name) // it was parsed once already
 	}
-	for _, v := range s.list(c.Request().Context()) {
+	for _, v := range s.list(c) {
 		if v.ID == name {
 			return c.JSON(http.StatusOK, v)
 		}

@@ -224,6 +224,13 @@ func TestModels(t *testing.T) {
 			sameJSON(t, path, e.do(call{path: path}).body, `{"object":"list","data":[{"id":"org/ripple-65b",`+own+`},
 				{"id":"a.b:c","root":"org/ripple-65b",`+own+`},{"id":"gpt-4o","root":"org/ripple-65b",`+own+`}]}`)
 		}
+		at, _ := json.Marshal(e.server.Started.UTC())
+		theirs := func(id string) string {
+			return own + `,"type":"model","display_name":"` + id + `","created_at":` + string(at) + `,"max_input_tokens":4096`
+		}
+		sameJSON(t, "for Anthropic's clients", e.do(call{path: "/v1/models", header: map[string]string{"Anthropic-Version": "2023-06-01"}}).body,
+			`{"object":"list","data":[{"id":"org/ripple-65b",`+theirs("org/ripple-65b")+`},{"id":"a.b:c","root":"org/ripple-65b",`+theirs("a.b:c")+`},
+			{"id":"gpt-4o","root":"org/ripple-65b",`+theirs("gpt-4o")+`}],"has_more":false,"first_id":"org/ripple-65b","last_id":"gpt-4o"}`)
 		for path, id := range map[string]string{
 			"/v1/models/org/ripple-65b": "org/ripple-65b", "/v1/models/org%2Fripple-65b": "org/ripple-65b", "/models/gpt-4o": "gpt-4o",
 			"/v1/models/a.b:c": "a.b:c", "/v1/models/a.b%3Ac": "a.b:c",

@@ -106,6 +106,11 @@ class Messages(unittest.TestCase):
         usage = self.ask().usage
         self.assertEqual(counted.input_tokens, usage.input_tokens + (usage.cache_read_input_tokens or 0))
 
+    def test_models(self):
+        models = list(self.client.models.list())
+        self.assertEqual([(m.id, m.type, m.display_name) for m in models], [(MODEL, "model", MODEL)])
+        self.assertEqual(self.client.models.retrieve(MODEL).created_at, models[0].created_at)
+
     def test_two_at_once(self):
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             for message in pool.map(lambda seed: self.ask(seed=seed, thinking=THINKING), range(4)):
