@@ -156,6 +156,18 @@ func TestStreams(t *testing.T) {
 			`{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":1,"cache_read_input_tokens":0,"output_tokens":1,"output_tokens_details":{"thinking_tokens":0},"cache_creation_input_tokens":0}}`,
 			`{"type":"message_stop"}`,
 		)},
+		"a tool's name in pieces": {"", "", func(s surface.Sink) error {
+			return errors.Join(
+				s.Raw("", `[{"index":0,"id":"k","function":{"name":"wea"}}]`), s.Raw("", `[{"index":0,"function":{"name":"ther","arguments":"{}"}}]`),
+				s.Finish("tool_calls", report(-1, -1, -1, -1)),
+			)
+		}, want(
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"k","name":"weather","input":{}}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}`,
+			`{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"cache_read_input_tokens":null,"cache_creation_input_tokens":0}}`,
+			`{"type":"message_stop"}`,
+		)},
 		"tools interleaved": {"", "", func(s surface.Sink) error {
 			return errors.Join(
 				s.Raw("", `[{"index":0,"id":"k","function":{"name":"f","arguments":"{\"a\""}},{"index":1,"id":"l","function":{"name":"g","arguments":"{\"b\""}}]`),

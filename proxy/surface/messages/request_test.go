@@ -45,6 +45,11 @@ func TestRequests(t *testing.T) {
 		"no system":     {ask(`,"system":""`), `{"messages":[{"role":"user","content":"hi"}]}`},
 		"system turn":   {history(`[{"role":"user","content":"a"},{"role":"system","content":[{"type":"text","text":"s"}]},{"role":"user","content":"b"}]`), `{"messages":[{"role":"user","content":"a"},{"role":"system","content":"s"},{"role":"user","content":"b"}]}`},
 		"blocks":        {history(`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`), `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}`},
+		"one block":     {history(`[{"role":"user","content":[{"type":"text","text":"a"}]}]`), `{"messages":[{"role":"user","content":"a"}]}`},
+		"a call is not gone on with": {
+			history(`[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"text","text":"b"},{"type":"tool_use","id":"t","name":"f","input":{}}]}]`),
+			`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`,
+		},
 		"images": {
 			history(`[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QUJD"}},{"type":"image","source":{"type":"url","url":"https://a/b.png"}},{"type":"text","text":"?"}]}]`),
 			`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,QUJD"}},{"type":"image_url","image_url":{"url":"https://a/b.png"}},{"type":"text","text":"?"}]}]}`,
