@@ -146,6 +146,9 @@ func (p *params) chat(body []byte) ([]byte, error) {
 	put("max_completion_tokens", p.members["max_output_tokens"].Raw)
 	put("reasoning_effort", member(p.members["reasoning"], "effort"))
 	put("thinking_budget", member(p.members["reasoning"], "max_tokens"))
+	if p.members["reasoning"].Get("exclude").Bool() {
+		put("include_reasoning", "false")
+	}
 	put("response_format", responseFormat(p.members["text"].Get("format")))
 	if p.includes("message.output_text.logprobs") {
 		put("logprobs", "true")

@@ -72,12 +72,12 @@ func TestInput(t *testing.T) {
 }
 
 func TestFields(t *testing.T) {
-	body := translated(t, `{"model":"m","input":"hi","instructions":"be brief","stream":true,"max_output_tokens":5,"temperature":0.1,"top_p":null,"reasoning":{"effort":"high","summary":"auto","max_tokens":9},
+	body := translated(t, `{"model":"m","input":"hi","instructions":"be brief","stream":true,"max_output_tokens":5,"temperature":0.1,"top_p":null,"reasoning":{"effort":"high","summary":"auto","max_tokens":9,"exclude":true},
 		"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"},"strict":true,"description":null},"verbosity":"low"},"include":["message.output_text.logprobs"],"top_logprobs":3,
 		"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":null,"async":true},{"type":"web_search"},{"type":"custom","name":"c"},{"type":"namespace","name":"ns"}],"tool_choice":{"type":"function","name":"f"},
 		"parallel_tool_calls":false,"store":false,"truncation":"auto","service_tier":"flex","metadata":{"a":"b"},"chat_template_kwargs":{"k":1},"prompt_cache_key":"p","client_metadata":{},"previous_response_id":null}`)
 	for name, want := range map[string]string{
-		"messages": `[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}]`, "max_completion_tokens": "5", "temperature": "0.1", "reasoning_effort": `"high"`, "thinking_budget": "9",
+		"messages": `[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}]`, "max_completion_tokens": "5", "temperature": "0.1", "reasoning_effort": `"high"`, "thinking_budget": "9", "include_reasoning": "false",
 		"response_format": `{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"},"strict":true}}`, "logprobs": "true", "top_logprobs": "3",
 		"tools": `[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object"}}}]`, "tool_choice": `{"type":"function","function":{"name":"f"}}`,
 		"parallel_tool_calls": "false", "service_tier": `"flex"`, "chat_template_kwargs": `{"k":1}`,
