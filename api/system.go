@@ -89,16 +89,23 @@ func (s *Server) models(c echo.Context) error {
 	return c.JSON(http.StatusOK, o)
 }
 
-// model shows one model. Its name may hold slashes, as they are or encoded.
+// model shows one model. Its name may hold slashes, as they are or encoded. Where
+// any name is accepted it is one of the first model's.
 func (s *Server) model(c echo.Context) error {
 	name := c.Param("*")
 	if c.Request().URL.RawPath != "" {
 		name, _ = url.PathUnescape(name) // it was parsed once already
 	}
-	for _, v := range s.list(c) {
+	list := s.list(c)
+	for _, v := range list {
 		if v.ID == name {
 			return c.JSON(http.StatusOK, v)
 		}
+	}
+	if s.cfg.AcceptAnyModel && name != "" {
+		v := list[0]
+		v.ID, v.Root = name, v.ID
+		return c.JSON(http.StatusOK, v)
 	}
 	return unknownModel(name)
 }

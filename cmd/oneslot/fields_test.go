@@ -117,6 +117,9 @@ func TestModelNames(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			p := start(t, simengine.Config{}, settings)
 			for name, status := range names {
+				if r := p.fetch("/v1/models/" + name); r.status != status || status == 200 && !strings.Contains(r.body, `"id":"`+name+`"`) {
+					t.Errorf("the model %s is shown as %d %s", name, r.status, r.body)
+				}
 				for path, what := range map[string]string{"/chat/completions": `"messages":[{"role":"user","content":"hi"}]`, "/completions": `"prompt":"hi"`, "/responses": `"input":"hi"`} {
 					r := p.send(t.Context(), http.MethodPost, path, `{"model":"`+name+`",`+what+`,`+thinks+`}`)
 					if r.status != status || status == 200 && !strings.Contains(r.body, `"model":"`+name+`"`) || status == 404 && !strings.Contains(r.body, `"code":"model_not_found"`) {

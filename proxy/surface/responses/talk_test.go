@@ -281,6 +281,46 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
+// TestCutInACall: arguments that are not whole are never called done.
+func TestCutInACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, newAPI(t, responses.Config{}), ask(`,"stream":true`))
+		r.call(`[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\""}}]`)
+		o := r.finish("length")
+		if !same(t, o["output"], `[{"id":"fc_`+id+`00","type":"function_call","status":"incomplete","call_id":"a","name":"f","arguments":"{\"x\""}]`) {
+			t.Errorf("got %v", o["output"])
+		}
+		if got := names(r.events()); got != "created in_progress output_item.added function_call_arguments.delta output_item.done incomplete" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// TestTwoParts: a refusal after some text is a part of its own, in the same item.
+func TestTwoParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t, newAPI(t, responses.Config{}), ask(`,"stream":true`))
+		r.say(said, "a")
+		if err := r.sink.Raw(`"refusal":"no"`, ""); err != nil {
+			t.Error(err)
+		}
+		o := r.finish("stop")
+		want := "created in_progress output_item.added content_part.added output_text.delta output_text.done content_part.done content_part.added refusal.delta refusal.done content_part.done output_item.done completed"
+		events := r.events()
+		if got := names(events); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		for _, e := range events {
+			if at := e.data["content_index"]; at != nil && (at == 1.0) != (strings.Contains(e.name, "refusal") || strings.Contains(fmt.Sprint(e.data["part"]), "refusal")) {
+				t.Errorf("%s is of part %v", e.name, at)
+			}
+		}
+		if !same(t, o["output"].([]any)[0].(map[string]any)["content"], `[{"type":"output_text","text":"a","annotations":[],"logprobs":[]},{"type":"refusal","refusal":"no"}]`) {
+			t.Errorf("got %v", o["output"])
+		}
+	})
+}
+
 // TestWaiting: a client hears of its place by events that idle timers count.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
