@@ -334,3 +334,28 @@ func TestRepliesOvertake(t *testing.T) {
 		b.close()
 	})
 }
+
+// TestLookIsArranged: who looks gets the order of service, also where the line is not
+// kept waiting for it.
+func TestLookIsArranged(t *testing.T) {
+	store, err := NewMemory(one(Config{MaxWaiting: 100, MaxWaitingPerKey: 100}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := line.Caller{Owner: "me"}
+	var ids []string
+	for n := range 60 {
+		if _, err := store.apply(t.Context(), by, line.Join{ID: id(n), Key: []string{"a", "a", "b"}[n%3], Class: Class(n % 2)}); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id(n))
+	}
+	ranks, err := store.apply(t.Context(), by, line.Rank{IDs: ids})
+	if err != nil {
+		t.Fatal(err)
+	}
+	look, err := store.apply(t.Context(), by, line.Look{})
+	if err != nil || !slices.Equal(look.View.Ranks(ids), ranks.Ranks) {
+		t.Errorf("the tickets stand as %v, their ranks are %v; %v", look.View.Ranks(ids), ranks.Ranks, err)
+	}
+}

@@ -62,9 +62,16 @@ func NewMemory(cfg Config) (Store, error) {
 }
 
 func (m *memory) apply(_ context.Context, by line.Caller, s line.Step) (line.Reply, error) {
+	if _, looks := s.(line.Look); looks {
+		s = line.Look{AsItIs: true}
+	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.line.Apply(m.began.Add(time.Since(m.began)), by, s), nil
+	reply := m.line.Apply(m.began.Add(time.Since(m.began)), by, s)
+	m.mu.Unlock()
+	if reply.View != nil {
+		reply.View.Arrange()
+	}
+	return reply, nil
 }
 
 func (m *memory) listen(ctx context.Context, _ string, _ func(Note)) { <-ctx.Done() }

@@ -50,6 +50,13 @@ func (s *stage) change(f func(*stage)) {
 	f(s)
 }
 
+// count is how often somebody looked.
+func (s *stage) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks
+}
+
 // board is a Board that shows the stage.
 func (s *stage) board() *Board {
 	return New(Config{Lines: []Line{s}, Lost: func(slot string) bool { return slot == "lost" }, Live: func(id string) (proxy.Live, bool) {
@@ -197,8 +204,8 @@ func TestRhythm(t *testing.T) {
 		b := s.board()
 		all, end := audience(t, b, Viewer{Key: "me"}, Viewer{Key: "x"}, Viewer{Key: "x"}, Viewer{Key: "y"})
 		pass(20*time.Second + 100*time.Millisecond)
-		if s.looks != 41 {
-			t.Errorf("%d looks in 20 s for four watchers, want 41", s.looks)
+		if s.count() != 41 {
+			t.Errorf("%d looks in 20 s for four watchers, want 41", s.count())
 		}
 		if got := names(all[0].take()); strings.Count(got, "phase") != 10 {
 			t.Errorf("who sees the run was told %q, want its progress every 2 s", got)
@@ -208,16 +215,16 @@ func TestRhythm(t *testing.T) {
 		}
 		s.change(func(s *stage) { s.takes = time.Second })
 		pass(500 * time.Millisecond)
-		before := s.looks
+		before := s.count()
 		pass(time.Minute)
-		if n := s.looks - before; n < 2 || n > 4 {
+		if n := s.count() - before; n < 2 || n > 4 {
 			t.Errorf("%d looks a minute that take a second each", n)
 		}
 		end()
 		pass(2 * time.Second)
-		before = s.looks
+		before = s.count()
 		pass(time.Minute)
-		if s.looks != before {
+		if s.count() != before {
 			t.Error("somebody looks for nobody")
 		}
 		all, end = audience(t, b, Viewer{})

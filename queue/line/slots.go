@@ -184,6 +184,8 @@ func (l *Line) answer(s Step) {
 			l.out.Ranks = append(l.out.Ranks, l.Position(id))
 		}
 	case Look:
-		l.out.View = l.view()
+		if l.out.View = l.view(); !s.AsItIs {
+			l.out.View.Arrange()
+		}
 	}
 }

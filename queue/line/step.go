@@ -59,8 +59,9 @@ type (
 	Tell struct{ ID string }
 	// Rank asks for the positions of tickets.
 	Rank struct{ IDs []string }
-	// Look asks for everything.
-	Look struct{}
+	// Look asks for everything. As it is: whoever asks arranges it (View.Arrange),
+	// which takes its time, when nobody waits for the line any more.
+	Look struct{ AsItIs bool }
 )
 
 func (Join) step()   {}

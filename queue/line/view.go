@@ -80,7 +80,6 @@ func (l *Line) view() *View {
 	for p, a := range l.accounts {
 		v.Accounts = append(v.Accounts, Account{Purse: p, Used: a.used, Last: a.last})
 	}
-	v.Arrange()
 	return v
 }
 
