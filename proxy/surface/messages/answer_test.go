@@ -158,7 +158,7 @@ func TestStreams(t *testing.T) {
 		)},
 		"a tool's name in pieces": {"", "", func(s surface.Sink) error {
 			return errors.Join(
-				s.Raw("", `[{"index":0,"id":"k","function":{"name":"wea"}}]`), s.Raw("", `[{"index":0,"function":{"name":"ther","arguments":"{}"}}]`),
+				s.Raw("", `[{"index":0,"id":"k","function":{"name":"we"}}]`), s.Raw("", `[{"index":0,"function":{"name":"ather","arguments":"{}"}}]`),
 				s.Finish("tool_calls", report(-1, -1, -1, -1)),
 			)
 		}, want(
