@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"oneslot/api/retry"
 	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
@@ -19,14 +20,16 @@ import (
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
 )
 
 // exchange is one queued request on its way: what was asked and what became of it.
 type exchange struct {
 	call   *proxy.Call
 	pool   *Pool
-	class  queue.Class
-	limit  int // of the key in line; 0 is the line's own
+	job    queue.Job
+	ask    retry.Ask
+	visit  *retry.Visit // nil if it repeats no other and will not be repeated
 	beat   downstream.Beat
 	client *downstream.Client // nil until the line is joined
 	row    ledger.Row
@@ -54,20 +57,65 @@ func (s *Server) answer(a surface.API) echo.HandlerFunc {
 func (s *Server) serve(c echo.Context, a surface.API) error {
 	x := &exchange{began: time.Now(), row: s.newRow(c)}
 	defer s.leave(c, x)
-	if err := s.decode(c, x, a); err != nil {
+	err := s.decode(c, x, a)
+	if err == nil {
+		x.visit, err = s.retries.Meet(c.Request().Context(), x.ask, x.row.ID)
+	}
+	if err != nil {
 		s.close(c, x, proxy.NotRun(), err)
 		return err
+	}
+	if x.visit.Follows() {
+		return s.follow(c, x)
 	}
 	s.note(s.Ledger.Begin(x.row))
 	if err := s.connect(c, x); err != nil {
-		s.close(c, x, proxy.NotRun(), err)
+		s.close(c, x, proxy.NotRun(), x.settle(err))
 		return err
 	}
-	report, err := s.run(c.Request().Context(), x)
+	report, err := s.run(x.client.Context(), x)
 	x.row.QueueWait = x.waited()
 	x.end(c, err)
-	s.close(c, x, report, err)
+	s.close(c, x, report, x.settle(err))
 	return nil
+}
+
+// follow has a retry hear the answer of the request that it repeats, which has its
+// own row and its own line in the log.
+func (s *Server) follow(c echo.Context, x *exchange) error {
+	defer x.visit.Leave()
+	c.Set(closedKey, true)
+	c.Response().Header().Set("X-Request-Id", x.visit.ID())
+	cfg := s.cfg.Client
+	cfg.Stream, cfg.Beat, cfg.Voice = x.call.Request.Stream, x.beat, downstream.Echo{Voice: x.call.Talk}
+	client, err := downstream.New(c.Response(), c.Request(), cfg)
+	if err != nil {
+		return err
+	}
+	defer client.Release()
+	err = x.visit.Follow(c.Request().Context(), client)
+	s.Log.Info("retry", zap.String("id", x.visit.ID()), zap.String("key", x.row.Key), zap.String("client_request_id", x.row.ClientRequestID),
+		zap.Bool("delivered", client.Delivered()), zap.String("remote", c.Request().RemoteAddr), zap.Bool("left", err != nil))
+	return nil
+}
+
+// final reports whether a retry cannot heal err.
+func final(err error) bool {
+	v := judge(err)
+	return v.status < statusClientClosed && v.status != http.StatusTooManyRequests
+}
+
+// settle ends the part of the first connection. An answer that nobody has got is
+// one whose client is gone, but nobody can tell before the time for a retry is over.
+func (x *exchange) settle(err error) error {
+	if x.visit == nil {
+		return err
+	}
+	x.visit.End(err)
+	if err == nil && !x.visit.Delivered() {
+		return proxy.ErrClient
+	}
+	return err
 }
 
 // end tells the client of err, if it is still there, and notes the status that
@@ -96,6 +144,9 @@ func (s *Server) leave(c echo.Context, x *exchange) {
 	if x.client != nil {
 		x.end(c, errPanic)
 	}
+	if x.visit != nil && !x.visit.Follows() {
+		x.visit.End(errPanic)
+	}
 	if c.Get(closedKey) == nil {
 		s.close(c, x, report, errPanic)
 	}
@@ -108,8 +159,7 @@ var errPanic = errors.New("api: panic")
 // run waits for the slot and has the answer written.
 func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err error) {
 	report = proxy.NotRun()
-	job := queue.Job{ID: x.row.ID, Key: x.row.Key, Class: x.class, Limit: x.limit}
-	err = x.pool.Queue.Do(ctx, job, func(ctx context.Context, hold *queue.Hold) error {
+	err = x.pool.Queue.Do(ctx, x.job, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
 		x.row.Outcome, x.row.Engine, x.row.QueueWait = ledger.Running, hold.Slot, hold.Waited
 		s.note(s.Ledger.Update(x.row))
@@ -130,6 +180,9 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 func (s *Server) connect(c echo.Context, x *exchange) error {
 	cfg := s.cfg.Client
 	cfg.Stream, cfg.Beat, cfg.Voice = x.call.Request.Stream, x.beat, x.call.Talk
+	if x.visit != nil {
+		cfg.Keep = x.visit.Keeper()
+	}
 	client, err := downstream.New(c.Response(), c.Request(), cfg)
 	if err != nil {
 		return err
@@ -150,6 +203,9 @@ func (s *Server) connect(c echo.Context, x *exchange) error {
 		return ""
 	})
 	x.client = client
+	if x.visit != nil {
+		x.visit.Start(client)
+	}
 	return nil
 }
 
@@ -182,19 +238,4 @@ func (s *Server) cancelResponse(c echo.Context) error {
 		return err
 	}
 	return c.Blob(http.StatusOK, "application/json", responses.Cancelled(id, row.Model, row.Created))
-}
-
-// placeText is a place in line as a heartbeat says it.
-func placeText(p queue.Place) string {
-	text := fmt.Sprintf("queue position=%d of=%d", p.Position, p.Of)
-	switch {
-	case p.Gate == queue.Paused:
-		text += " paused"
-	case p.Ill != 0:
-		text += " engine=" + p.Ill.String()
-	}
-	if p.ETA != nil {
-		text += fmt.Sprintf(" eta=%d-%ds", int(p.ETA.P50.Seconds()), int(p.ETA.P90.Seconds()))
-	}
-	return text
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -60,6 +61,7 @@ func queueRulings() []ruling {
 	return []ruling{
 		{queue.ErrFull, verdict{429, limited, "rate_limit_exceeded", "queue_full", ledger.Rejected, 10 * time.Second, false, "The queue is full. Wait for Retry-After seconds and send the request again."}},
 		{queue.ErrKeyLimit, verdict{429, limited, "rate_limit_exceeded", "key_limit", ledger.Rejected, 10 * time.Second, false, "Too many requests of this key are waiting. Let some of them end and send the request again."}},
+		{queue.ErrHopeless, verdict{429, limited, "hopeless", "hopeless", ledger.Rejected, 10 * time.Second, false, "The queue is too long for this client's timeout."}},
 		{queue.ErrStopping, verdict{503, away, "draining", "draining", ledger.Rejected, 5 * time.Second, false, "The proxy is stopping and takes no more requests. Send the request again in a moment."}},
 		{queue.ErrDraining, verdict{503, away, "draining", "draining", ledger.Rejected, 30 * time.Second, false, "The operator is draining the queue, so nobody is let in for now. Send the request again later."}},
 		{queue.ErrPoisoned, verdict{503, away, "slot_poisoned", "slot_poisoned", ledger.Rejected, 30 * time.Second, false, "The engine is still busy with something that cannot be stopped. The operator has to look at it; try again later."}},
@@ -138,6 +140,10 @@ func said(p *openai.Problem, err error) verdict {
 	return v
 }
 
+// retries is how long a client's library goes on by itself after a refusal: two
+// times, each after the minute that Retry-After may say at most.
+const retries = 2 * time.Minute
+
 // problem is what the client is told of err.
 func problem(err error) *openai.Problem {
 	v := judge(err)
@@ -153,6 +159,12 @@ func problem(err error) *openai.Problem {
 	var hint interface{ RetryAfter() time.Duration }
 	if errors.As(err, &hint) {
 		v.retry = hint.RetryAfter()
+	}
+	var h *queue.Hopeless
+	if errors.As(err, &h) {
+		p.Message = fmt.Sprintf("%s It gives up after %v, and its turn would come in %v to %v. Stream, or raise the timeout, or come back later.", v.message,
+			h.Patience.Round(time.Second), h.ETA.P50.Round(time.Second), h.ETA.P90.Round(time.Second))
+		v.final = h.ETA.P50-h.Patience > retries
 	}
 	if v.retry > 0 {
 		s := min(max(int((v.retry+time.Second-1)/time.Second), 1), 60)

@@ -31,6 +31,11 @@ type late struct {
 func (l late) Unwrap() error             { return l.error }
 func (l late) RetryAfter() time.Duration { return l.after }
 
+// hopeless is the refusal of a client with a minute's patience.
+func hopeless(seconds int) error {
+	return &queue.Hopeless{ETA: queue.Band{P50: time.Duration(seconds) * time.Second}, Patience: time.Minute}
+}
+
 // told is what a client and the ledger are told of an error.
 type told struct {
 	status             int
@@ -59,6 +64,8 @@ func verdictTable() map[string]struct {
 		"hint below a second":    {late{queue.ErrFull, time.Millisecond}, told{429, rate, "rate_limit_exceeded", "queue_full", "1", "", ledger.Rejected}},
 		"hint above a minute":    {late{queue.ErrFull, time.Hour}, told{429, rate, "rate_limit_exceeded", "queue_full", "60", "", ledger.Rejected}},
 		"key limit":              {late{queue.ErrKeyLimit, 90 * time.Second}, told{429, rate, "rate_limit_exceeded", "key_limit", "60", "", ledger.Rejected}},
+		"hopeless":               {hopeless(179), told{429, rate, "hopeless", "hopeless", "60", "", ledger.Rejected}},
+		"hopeless for long":      {hopeless(181), told{429, rate, "hopeless", "hopeless", "60", "false", ledger.Rejected}},
 		"draining":               {queue.ErrStopping, told{503, away, "draining", "draining", "5", "", ledger.Rejected}},
 		"drained":                {queue.ErrDraining, told{503, away, "draining", "draining", "30", "", ledger.Rejected}},
 		"poisoned":               {queue.ErrPoisoned, told{503, away, "slot_poisoned", "slot_poisoned", "30", "", ledger.Rejected}},

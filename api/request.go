@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"strings"
 
+	"oneslot/api/retry"
 	"oneslot/internal/openai"
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/surface"
 	"oneslot/proxy/surface/messages"
+	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
 )
@@ -52,7 +54,17 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 	if req.Prompt == "" {
 		ask = ask.Guard(req.MaxTokens, s.cfg.AnswerReserve)
 	}
-	x.pool, x.class, x.limit = pool, class, who.maxWaiting
+	if x.ask, err = retry.Read(who.name, h); err != nil {
+		return err
+	}
+	if x.ask.Came = x.began; x.ask.Matters() {
+		x.ask.Sum(c.Path(), body)
+	}
+	x.pool = pool
+	x.job = queue.Job{ID: x.row.ID, Key: x.row.Key, Class: class, Limit: who.maxWaiting}
+	if s.cfg.RefuseHopeless && !req.Stream {
+		x.job.Patience = x.ask.Patience.Most()
+	}
 	x.row.Class = class.String()
 	x.call = &proxy.Call{
 		ID: x.row.ID, Key: x.row.Key, Request: req, Talk: talk, Field: field,

@@ -11,18 +11,17 @@ import (
 
 	"oneslot/api/board"
 	"oneslot/api/metrics"
+	"oneslot/api/retry"
 	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
-	"oneslot/proxy/engine"
 	"oneslot/proxy/surface"
 	"oneslot/proxy/surface/chat"
 	"oneslot/proxy/surface/completions"
 	"oneslot/proxy/surface/messages"
 	"oneslot/proxy/surface/responses"
-	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
@@ -57,6 +56,11 @@ type Config struct {
 	AnswerReserve int
 	// Sources has every usage object name where its figures come from.
 	Sources bool
+	// RefuseHopeless refuses a request that is not streamed and whose client would
+	// probably leave, by its own word, before its turn.
+	RefuseHopeless bool
+	// Retry bounds what is kept for clients that come back.
+	Retry retry.Config
 	// Client times the bytes to a waiting client.
 	Client downstream.Config
 	// SplitCompletions has thinking split from the text of /v1/completions too.
@@ -66,35 +70,6 @@ type Config struct {
 	Responses responses.Config
 	// Field is where thinking goes unless a request says otherwise.
 	Field openai.ReasoningField
-}
-
-// A Pool is the line of one model and the engines behind it.
-type Pool struct {
-	// Queue is the line.
-	Queue *queue.Queue
-	// Engines serve it; all serve the same model.
-	Engines []*engine.Engine
-}
-
-// model is the name under which clients ask for the pool.
-func (p *Pool) model() string { return p.Engines[0].ModelName() }
-
-// unnamed reports whether the engine has yet to tell what its model is called.
-func (p *Pool) unnamed() bool {
-	_, known := p.Engines[0].Known()
-	return !known && p.model() == noName
-}
-
-// noName is what an Engine calls a model that it does not know.
-const noName = "default"
-
-// Slots names the pool's engine slots.
-func (p *Pool) Slots() []string {
-	var names []string
-	for _, e := range p.Engines {
-		names = append(names, e.Name())
-	}
-	return names
 }
 
 // Deps is what the edge needs of the rest of the program.
@@ -121,6 +96,7 @@ type Server struct {
 	server   *http.Server
 	apis     map[string]surface.API // by route
 	board    *board.Board
+	retries  *retry.Book
 	draining atomic.Bool
 	// responses is the API that may keep what it has answered.
 	responses *responses.API
@@ -148,12 +124,12 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	if cfg.Client.WriteTimeout == 0 {
 		cfg.Client.WriteTimeout = 30 * time.Second
 	}
-	cfg.Client.Problem = problem
+	cfg.Client.Problem, cfg.Retry.Final = problem, final
 	kept, err := responses.New(cfg.Responses)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), apis: map[string]surface.API{}, responses: kept}
+	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), apis: map[string]surface.API{}, responses: kept}
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -242,6 +218,7 @@ func (s *Server) Drain() {
 // Shutdown stops listening and waits for the running responses until ctx ends;
 // then it cuts them off.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.retries.Close()
 	if err := s.server.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.server.Close())
 	}

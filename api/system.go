@@ -19,6 +19,35 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
+// A Pool is the line of one model and the engines behind it.
+type Pool struct {
+	// Queue is the line.
+	Queue *queue.Queue
+	// Engines serve it; all serve the same model.
+	Engines []*engine.Engine
+}
+
+// model is the name under which clients ask for the pool.
+func (p *Pool) model() string { return p.Engines[0].ModelName() }
+
+// unnamed reports whether the engine has yet to tell what its model is called.
+func (p *Pool) unnamed() bool {
+	_, known := p.Engines[0].Known()
+	return !known && p.model() == noName
+}
+
+// noName is what an Engine calls a model that it does not know.
+const noName = "default"
+
+// Slots names the pool's engine slots.
+func (p *Pool) Slots() []string {
+	var names []string
+	for _, e := range p.Engines {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
 // modelView is one entry of GET /v1/models. max_model_len is what SGLang and
 // vLLM call the context length; clients that know it read it.
 type modelView struct {

@@ -93,7 +93,9 @@ type Queue struct {
 	Heartbeat        Duration        `koanf:"heartbeat"`
 	HeartbeatMode    downstream.Beat `koanf:"heartbeat_mode" oneof:"comment chunk off"`
 	Lease            Duration        `koanf:"lease" least:"1ms"`
+	RefuseHopeless   bool            `koanf:"refuse_hopeless"`
 	OnDisconnect     string          `koanf:"on_disconnect" oneof:"abort drain"`
+	DetachGrace      Duration        `koanf:"detach_grace"`
 	AbortBound       Duration        `koanf:"abort_bound" least:"1ms"`
 	PoisonGrace      Duration        `koanf:"poison_grace" least:"1ms"`
 }
@@ -163,7 +165,7 @@ func Default() Config {
 		Data:   "./data",
 		Queue: Queue{
 			MaxWaiting: 64, MaxWaitingPerKey: 16, MaxWait: hours(2), StarvationAfter: seconds(10 * 60), CommitAfter: Duration(500 * time.Millisecond), Heartbeat: seconds(10),
-			Lease: seconds(15), OnDisconnect: "abort", AbortBound: seconds(15), PoisonGrace: seconds(60),
+			Lease: seconds(15), RefuseHopeless: true, OnDisconnect: "abort", DetachGrace: seconds(15), AbortBound: seconds(15), PoisonGrace: seconds(60),
 		},
 		Reasoning: Reasoning{
 			Field: "reasoning_content", Completions: "off",

@@ -173,6 +173,8 @@ var (
 	ErrFull = fmt.Errorf("%w: the queue is full", ErrRejected)
 	// ErrKeyLimit: MaxWaitingPerKey jobs of this key wait already. Has a RetryAfter.
 	ErrKeyLimit = fmt.Errorf("%w: too many jobs of this key are waiting", ErrRejected)
+	// ErrHopeless: the wait would be longer than the Patience. It is a *Hopeless.
+	ErrHopeless = fmt.Errorf("%w: the client would have left before its turn", ErrRejected)
 	// ErrStopping: this process takes no more work.
 	ErrStopping = fmt.Errorf("%w: the proxy is stopping", ErrRejected)
 	// ErrDraining: the operator lets nobody into the line.

@@ -33,11 +33,12 @@
 //  9. all slots poisoned or down for longer than PoisonGrace: ErrPoisoned, or
 //     ErrDown if none is poisoned
 //  10. MaxWaiting wait: ErrFull; MaxWaitingPerKey of the key: ErrKeyLimit
-//  11. while it waits, whatever is first: the client leaves (ErrLeft), MaxWait is
+//  11. the job would probably wait for longer than its Patience: ErrHopeless
+//  12. while it waits, whatever is first: the client leaves (ErrLeft), MaxWait is
 //     over (ErrWaited), Cancel (ErrCancelled), Drain (ErrStopping), the gate is
 //     Draining (ErrDraining), the store
 //     stays away for longer than MaxOutage (ErrStoreDown)
-//  12. at the grant, once more: client left, cancelled, lease lost. Work is not
+//  13. at the grant, once more: client left, cancelled, lease lost. Work is not
 //     called then.
 //
 // # Order

@@ -131,6 +131,21 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 	return err
 }
 
+// despair ends a job that has just joined and is likelier than not to wait for
+// longer than it can.
+func (q *Queue) despair(s *seat) error {
+	if s.job.Patience == 0 {
+		return nil
+	}
+	p, waits := q.Place(s.job.ID)
+	if !waits || p.ETA == nil || p.ETA.P50 <= s.job.Patience {
+		return nil
+	}
+	q.leave(s, &Hopeless{ETA: *p.ETA, Patience: s.job.Patience})
+	<-s.wake
+	return s.cause // nil if a grant was faster
+}
+
 // giveBack ends a use: a clean hold is freed, for an unclean one a mender takes
 // over. Nothing is left to do for a lost one.
 func (q *Queue) giveBack(h *hold, clean bool) {

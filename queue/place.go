@@ -222,9 +222,13 @@ func (q *Queue) eta(position int) *Band {
 
 // retryAfter is when a place in a full line may be free again.
 func (q *Queue) retryAfter() time.Duration {
-	after := 10 * time.Second
 	if eta := q.eta(1); eta != nil {
-		after = eta.P50
+		return within(eta.P50)
 	}
+	return 10 * time.Second
+}
+
+// within keeps a hint when to come back to what clients obey.
+func within(after time.Duration) time.Duration {
 	return min(max(after, time.Second), time.Minute).Round(time.Second)
 }

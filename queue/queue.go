@@ -26,7 +26,26 @@ type Job struct {
 	Class Class
 	// Limit is how many of its key may wait. Zero means Config.MaxWaitingPerKey.
 	Limit int
+	// Patience is how long the job's client lives. A job that is likelier than not
+	// to wait for longer is refused as a Hopeless one. Zero means for ever.
+	Patience time.Duration
 }
+
+// Hopeless is an ErrHopeless: the wait that was foreseen, and that the client would
+// not have lived so long.
+type Hopeless struct {
+	ETA      Band
+	Patience time.Duration
+}
+
+// Error is ErrHopeless's.
+func (h *Hopeless) Error() string { return ErrHopeless.Error() }
+
+// Unwrap returns ErrHopeless.
+func (h *Hopeless) Unwrap() error { return ErrHopeless }
+
+// RetryAfter is the foreseen wait, 1 s to 60 s.
+func (h *Hopeless) RetryAfter() time.Duration { return within(h.ETA.P50) }
 
 // Queue is one process' end of the line. It is safe for concurrent use.
 //

@@ -519,3 +519,33 @@ func TestContextOfWork(t *testing.T) {
 		t.Error("the work's own error was given a cause of the queue:", err)
 	}
 }
+
+// TestHopeless: who would most likely have left before its turn is told at once,
+// and nobody else is.
+func TestHopeless(t *testing.T) {
+	bubble("from slot times", t, func(t *testing.T) {
+		b := memoryBundle(t, Config{})
+		if c := b.do(Job{ID: id(1), Patience: time.Nanosecond}); true {
+			c.begun(t) // nothing is known, and the slot is free
+			for n := range 5 {
+				pass(100 * time.Second)
+				c.end(nil)
+				want(t, c.result())
+				c = b.busy(20 + n)
+			}
+		}
+		err := b.do(Job{ID: id(2), Patience: 99 * time.Second}).result()
+		var h *Hopeless
+		if want(t, err, ErrHopeless, ErrRejected); !errors.As(err, &h) || h.ETA.P50 != 100*time.Second || h.Patience != 99*time.Second || h.RetryAfter() != time.Minute {
+			t.Errorf("the error is %#v", err)
+		}
+		patient := b.do(Job{ID: id(3), Patience: 101 * time.Second})
+		synctest.Wait()
+		endless := b.job(4)
+		synctest.Wait()
+		if s := b.snapshot(); len(s.Waiting) != 2 || patient.returned() || endless.returned() {
+			t.Errorf("%d wait, want the two that can", len(s.Waiting))
+		}
+		b.abandon()
+	})
+}

@@ -69,7 +69,7 @@ func (q *Queue) join(s *seat) error {
 	case ended: // while the store was asked: it has let in a job that had left
 		q.depart(s.job.ID)
 	}
-	return nil
+	return q.despair(s)
 }
 
 // wait returns nil when the job has its hold, else the cause of its end.

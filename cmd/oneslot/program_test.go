@@ -37,6 +37,7 @@ type proxyUnderTest struct {
 	logs   *lockedBuffer
 	data   string       // its data folder
 	stop   func() error // ends the program as SIGTERM does and waits for it
+	whole  *reply       // what an undisturbed client gets; nil until asked for
 }
 
 type lockedBuffer struct {

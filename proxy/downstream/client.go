@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -58,6 +59,10 @@ type Config struct {
 	// WriteTimeout bounds each write, so that a client that stopped reading is
 	// found. Zero means 30 s.
 	WriteTimeout time.Duration
+	// Keep has the answer go on without its caller. No call fails then: what becomes
+	// of an answer without a caller is for Keep.Wanted to say. Zero means that the
+	// answer ends with its caller.
+	Keep *Keeper
 }
 
 // A Client is the side of a request that faces the caller: it commits the
@@ -82,6 +87,8 @@ type Client struct {
 	status   func() string
 	waiting  bool // status is that of the line
 	header   func(http.Header)
+	added    http.Header // by AddHeader
+	unwatch  func() bool // ends the watch on the caller of an answer that is kept
 }
 
 // New returns the Client of one request and starts its clock. The error says
@@ -98,6 +105,9 @@ func New(w http.ResponseWriter, r *http.Request, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{request: r, cfg: cfg, last: time.Now(), out: out}
+	if cfg.Keep != nil {
+		c.unwatch = context.AfterFunc(r.Context(), c.lose)
+	}
 	first := cfg.CommitAfter
 	if !cfg.Stream {
 		// A whole answer keeps its status as long as it can: until the first
@@ -115,8 +125,14 @@ func New(w http.ResponseWriter, r *http.Request, cfg Config) (*Client, error) {
 // beats reports whether silence is broken at all.
 func (c *Client) beats() bool { return c.cfg.Heartbeat > 0 && c.cfg.Beat != BeatOff }
 
-// Context is the caller's: it ends when the caller has left.
-func (c *Client) Context() context.Context { return c.request.Context() }
+// Context is the caller's: it ends when the caller has left, or, with a Keeper, when
+// nobody wants the answer any more.
+func (c *Client) Context() context.Context {
+	if k := c.cfg.Keep; k != nil {
+		return k.Wanted
+	}
+	return c.request.Context()
+}
 
 // OnCommit sets what adds headers just before the status line goes out.
 func (c *Client) OnCommit(header func(http.Header)) {
@@ -130,6 +146,10 @@ func (c *Client) OnCommit(header func(http.Header)) {
 func (c *Client) AddHeader(name, value string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.added == nil {
+		c.added = http.Header{}
+	}
+	c.added.Set(name, value)
 	if c.told == 0 {
 		c.out.Header().Set(name, value)
 	}
@@ -156,8 +176,10 @@ func (c *Client) Committed() bool {
 	return c.told != 0
 }
 
-// closed reports whether nothing more may be written. The caller holds mu.
-func (c *Client) closed() bool { return c.released || c.ended || c.err != nil }
+// closed reports whether nothing more is to be said. The caller holds mu.
+func (c *Client) closed() bool {
+	return c.released || c.ended || c.err != nil && c.cfg.Keep == nil
+}
 
 // tickAgain is when the timer looks again that found somebody at work.
 const tickAgain = 10 * time.Millisecond
@@ -190,6 +212,16 @@ func (c *Client) tick() {
 	}
 }
 
+// onlyComments reports whether text has no event.
+func onlyComments(text []byte) bool {
+	for block := range bytes.SplitSeq(text, []byte("\n\n")) {
+		if len(block) > 0 && block[0] != ':' {
+			return false
+		}
+	}
+	return true
+}
+
 // beat adds one sign of life. Whatever is pending stands before it, and is made
 // of whole events.
 func (c *Client) beat() {
@@ -201,5 +233,9 @@ func (c *Client) beat() {
 	if c.status != nil {
 		s.Text = c.status()
 	}
+	from := len(c.out.buf)
 	c.cfg.Voice.Beat(&c.out.Events, s)
+	if c.cfg.Keep != nil && !onlyComments(c.out.buf[from:]) {
+		c.keep(from) // what is more than a comment may be a part of the answer
+	}
 }

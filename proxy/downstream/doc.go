@@ -14,6 +14,9 @@
 //     only where the client's API has one: clients break on them. Nothing is
 //     compressed.
 //   - An answer ends once: the first of Whole, Done and Fail counts.
+//   - With Config.Keep the answer goes on when its caller is lost: no call fails,
+//     and all that belongs to it is kept on the tape, for a Client that repeats it
+//     to another connection. Without it nothing is kept.
 //   - A failed or overdue write is remembered and returned by every later call;
 //     no flush hides it.
 //

@@ -1,15 +1,19 @@
 package downstream
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"time"
+
+	"oneslot/internal/openai"
+	"oneslot/proxy/downstream/tape"
 )
 
 // commit sends the status line, once. The caller holds mu, as for all that
 // follows in lower case.
 func (c *Client) commit(status int) {
-	if c.told != 0 {
+	if c.told != 0 || c.err != nil {
 		return
 	}
 	c.told = status
@@ -28,8 +32,14 @@ func (c *Client) commit(status int) {
 }
 
 func (c *Client) flush() {
-	c.err = c.out.flush()
 	c.last = time.Now()
+	if c.err != nil { // nobody is there, and what was said is kept
+		c.out.buf = c.out.buf[:0]
+		return
+	}
+	if c.err = c.out.flush(); c.err != nil && c.cfg.Keep != nil {
+		c.cfg.Keep.Left()
+	}
 }
 
 // object sends a JSON object as all there is. Its length is told where the
@@ -42,16 +52,29 @@ func (c *Client) object(status int, body []byte) {
 	c.out.buf = append(c.out.buf, body...)
 }
 
-// end writes the end of the answer, unless it has ended before.
-func (c *Client) end(write func()) error {
+// end writes the end of the answer, unless it has ended before. write returns what
+// is kept of it.
+func (c *Client) end(write func() tape.End) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed() {
 		c.ended = true
-		write()
+		e := write()
+		if c.cfg.Keep != nil {
+			e.Text = bytes.Clone(e.Text)
+			c.cfg.Keep.Tape.Finish(e)
+		}
 		c.flush()
 	}
-	return c.err
+	return c.fault()
+}
+
+// add adds events to a stream, and returns them.
+func (c *Client) add(add func(e *Events)) []byte {
+	c.commit(http.StatusOK)
+	from := len(c.out.buf)
+	add(&c.out.Events)
+	return c.out.buf[from:]
 }
 
 // Send adds one event, whose data is JSON on one line. It goes out with the next
@@ -61,9 +84,11 @@ func (c *Client) Send(data []byte) error {
 	defer c.mu.Unlock()
 	if !c.closed() {
 		c.commit(http.StatusOK)
+		from := len(c.out.buf)
 		c.out.Data(data)
+		c.keep(from)
 	}
-	return c.err
+	return c.fault()
 }
 
 // Write has add add events, which go out with the next Flush. No heartbeat comes
@@ -72,10 +97,11 @@ func (c *Client) Write(add func(e *Events)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed() {
-		c.commit(http.StatusOK)
-		add(&c.out.Events)
+		from := len(c.out.buf)
+		c.add(add)
+		c.keep(from)
 	}
-	return c.err
+	return c.fault()
 }
 
 // Flush sends what Send has added. It is cheap when there is nothing.
@@ -85,12 +111,15 @@ func (c *Client) Flush() error {
 	if c.out.pending() && !c.closed() {
 		c.flush()
 	}
-	return c.err
+	return c.fault()
 }
 
 // Whole sends a JSON object as the whole answer.
 func (c *Client) Whole(body []byte) error {
-	return c.end(func() { c.object(http.StatusOK, body) })
+	return c.end(func() tape.End {
+		c.object(http.StatusOK, body)
+		return tape.End{Whole: body}
+	})
 }
 
 // Done ends a stream of OpenAI's.
@@ -98,10 +127,7 @@ func (c *Client) Done() error { return c.End((*Events).Done) }
 
 // End ends a stream with the events that add adds.
 func (c *Client) End(add func(e *Events)) error {
-	return c.end(func() {
-		c.commit(http.StatusOK)
-		add(&c.out.Events)
-	})
+	return c.end(func() tape.End { return tape.End{Text: c.add(add)} })
 }
 
 // Fail tells the caller what went wrong, in the words of its Voice: with its
@@ -111,18 +137,21 @@ func (c *Client) End(add func(e *Events)) error {
 // client got, or that of the problem if it got none.
 func (c *Client) Fail(err error) int {
 	p := c.cfg.Problem(err)
-	_ = c.end(func() {
+	_ = c.end(func() tape.End {
+		e := tape.End{Err: err}
+		fail := func(e *Events) { c.cfg.Voice.Fail(e, p) }
 		switch {
-		case c.told == 0:
-			for key, value := range p.Header {
-				c.out.Header().Set(key, value)
-			}
-			c.object(p.Status, c.cfg.Voice.Problem(p))
-		case c.cfg.Stream:
-			c.cfg.Voice.Fail(&c.out.Events, p)
+		case !c.cfg.Stream || c.told == 0 && c.cfg.Keep == nil:
+			c.refuse(p)
+		case c.told == 0: // a follower's stream may have begun
+			var events Events
+			fail(&events)
+			e.Text = events.buf
+			c.refuse(p)
 		default:
-			c.object(http.StatusOK, c.cfg.Voice.Problem(p))
+			e.Text = c.add(fail)
 		}
+		return e
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,6 +161,18 @@ func (c *Client) Fail(err error) int {
 	return p.Status
 }
 
+// refuse sends an error object, with its status if that can still be.
+func (c *Client) refuse(p *openai.Problem) {
+	status := http.StatusOK
+	if c.told == 0 {
+		status = p.Status
+		for key, value := range p.Header {
+			c.out.Header().Set(key, value)
+		}
+	}
+	c.object(status, c.cfg.Voice.Problem(p))
+}
+
 // Release stops the heartbeats. Nothing is written after it returns.
 func (c *Client) Release() {
 	c.mu.Lock()
@@ -139,5 +180,8 @@ func (c *Client) Release() {
 	c.released = true
 	if c.timer != nil {
 		c.timer.Stop()
+	}
+	if c.unwatch != nil {
+		c.unwatch()
 	}
 }

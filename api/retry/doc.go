@@ -1,0 +1,53 @@
+// Package retry lets a request outlive the connection that brought it. A client that
+// is lost and asks again gets its old place in line, or the answer of the run that
+// goes on, from its beginning: never a second run.
+//
+// # Who is the same
+//
+// Of one caller, that is one API key, on one route:
+//
+//   - Two requests with the same Idempotency-Key are one, whether the first is lost,
+//     connected, or has been answered within the grace. Both are told the answer. The
+//     same key with another body is refused with 422.
+//   - Without a key, one whose X-Stainless-Retry-Count is above 0 is the request of
+//     the same body whose client is lost. One whose client is there is somebody who
+//     asks the same, and so is one with a key.
+//
+// # When a lost client is waited for
+//
+// When the last connection of a request ends, and it had sent a key, or ended at the
+// time it had announced (X-Stainless-Timeout, X-Stainless-Read-Timeout), within a
+// tenth: libraries hang up before they try again. OpenAI's cut their time to whole
+// seconds, so that the second counts as well. Place and run are then kept for
+// Config.Grace, and given up after it. In all other cases they are given up at once,
+// and so are those of a request whose answer can no longer be repeated.
+//
+//	          ┌───────────── a retry joins ──────────────┐
+//	          ▼                                          │
+//	asked ─► told ── the last connection is lost ─► waited for ── Grace ─► given up
+//	          │                │ no retry is expected,             ▲
+//	          │                │ or the answer is too large        │
+//	          │                └───────────────────────────────────┤
+//	          └─ ended ─► kept, for Grace ─────────────────────────┘
+//
+// An answer that has ended is kept for Config.Grace if it had a key, or nobody has
+// got all of it. An error is kept only if another try would end in it too.
+//
+// # What it costs
+//
+// A request that says nothing of retries costs nothing. For the others the answer is
+// kept in memory while it is told, up to Config.Answer bytes each; of those that have
+// ended up to Config.Kept, and Config.Bytes together, the oldest given up first.
+// Nothing is written anywhere.
+//
+// # Several proxies
+//
+// A Book knows the requests of its own process only. A retry that reaches another
+// proxy is a request of its own there; the run that it repeats ends with its grace.
+//
+// # Ownership
+//
+// The first connection's handler runs the request and lives until it is known whether
+// somebody has got the answer. Each further connection has a handler that plays the
+// tape of it. The package starts no goroutine; its timers drop what is overdue.
+package retry
