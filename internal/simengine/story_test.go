@@ -120,7 +120,12 @@ func TestAbortOfAWholeReply(t *testing.T) {
 	cfg := paced()
 	cfg.Thinking = 5
 	bubble(t, cfg, func(t *testing.T, e *simengine.Engine, client *http.Client) {
-		time.AfterFunc(2850*time.Millisecond, func() { sendAbort(t, client, `{"rid":"w"}`) })
+		aborted := make(chan struct{}) // its own reply may come after that of the run
+		time.AfterFunc(2850*time.Millisecond, func() {
+			defer close(aborted)
+			sendAbort(t, client, `{"rid":"w"}`)
+		})
+		defer func() { <-aborted }()
 		res, err := ask(t.Context(), t, client, `{"rid":"w",`+hi+`}`)
 		if err != nil {
 			t.Fatal(err)
