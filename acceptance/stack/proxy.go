@@ -17,6 +17,8 @@ import (
 type Proxy struct {
 	// URL is its base address, without /v1.
 	URL string
+	// Engine is the address of the simulated engine behind it; empty if there is none.
+	Engine string
 }
 
 // StartProxy starts the proxy in front of a real engine. The lines of more are
@@ -50,19 +52,28 @@ func startProxy(t testing.TB, engine *Engine, dialect string, more []string) *Pr
 	}, more...))
 }
 
-// StartSimulated starts the simulated engine and the proxy in front of it.
+// StartSimulated starts the simulated engine, as fast as it can, and the proxy in
+// front of it.
 func StartSimulated(t testing.TB, more ...string) *Proxy {
 	t.Helper()
+	return StartPaced(t, []string{"--tokens-per-second", "-1", "--prefill-tokens-per-second", "-1"}, more...)
+}
+
+// StartPaced starts the simulated engine with the given flags and the proxy in front
+// of it.
+func StartPaced(t testing.TB, flags []string, more ...string) *Proxy {
+	t.Helper()
 	address := freeAddress(t)
-	Start(t, nil, env(t, "ONESLOT_BIN"), "sim", "--listen", address,
-		"--tokens-per-second", "-1", "--prefill-tokens-per-second", "-1")
+	Start(t, nil, env(t, "ONESLOT_BIN"), append([]string{"sim", "--listen", address}, flags...)...)
 	Eventually(t, 50*time.Millisecond, "the simulated engine answers", func() bool {
 		return status(t, "http://"+address+"/v1/models") == http.StatusOK
 	})
-	return serve(t, append([]string{
+	proxy := serve(t, append([]string{
 		"engines:",
 		fmt.Sprintf("  - {name: simulated, url: %q, model: simulated, slots: 1}", "http://"+address),
 	}, more...))
+	proxy.Engine = "http://" + address
+	return proxy
 }
 
 // serve starts the proxy with a configuration and returns when it is ready.

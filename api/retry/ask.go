@@ -57,8 +57,9 @@ func (a *Ask) Sum(path string, body []byte) {
 // Patience is how long a client waits, by its own word, before it hangs up and asks
 // again. The zero value is one that has said nothing.
 type Patience struct {
-	told time.Duration
-	cut  bool // it may have been cut to whole seconds
+	told    time.Duration
+	cut     bool // it may have been cut to whole seconds
+	guessed bool // it is the library's usual time
 }
 
 // patienceOf reads the time that openai-python announces, or that of the other
@@ -72,24 +73,35 @@ func patienceOf(h http.Header) Patience {
 		}
 		told := time.Duration(math.Round(s * float64(time.Second)))
 		if cut := name == "X-Stainless-Timeout" && !strings.Contains(text, "."); cut || told > 0 {
-			return Patience{told, cut}
+			return Patience{told: told, cut: cut}
 		}
+	}
+	if h.Get("X-Stainless-Lang") == "js" {
+		return Patience{told: usualNode, guessed: true}
 	}
 	return Patience{}
 }
 
+// usualNode is the timeout of openai-node, which it announces only where a request
+// has one of its own.
+const usualNode = 10 * time.Minute
+
 // maxPatience is the longest time that counts as one.
 const maxPatience = 30 * 24 * time.Hour
 
-// Known reports whether the client has said how long it waits.
+// Known reports whether it is known how long the client waits.
 func (p Patience) Known() bool { return p != Patience{} }
 
-// Most is the longest that it may mean.
+// Most is the longest that it may mean; 0 where the client has not said it itself.
 func (p Patience) Most() time.Duration {
-	if p.cut {
+	switch {
+	case p.guessed:
+		return 0
+	case p.cut:
 		return p.told + time.Second
+	default:
+		return p.told
 	}
-	return p.told
 }
 
 // Ends reports whether a client that has waited for d has left, or is just leaving,

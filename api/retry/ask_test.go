@@ -69,6 +69,13 @@ func TestPatience(t *testing.T) {
 			t.Errorf("%s: %s is %+v", c.name, c.value, p)
 		}
 	}
+	silent, _ := Read("", headers("X-Stainless-Lang", "js"))
+	if p := silent.Patience; !p.Ends(ms(600_000)) || p.Ends(ms(539_999)) || p.Ends(ms(660_001)) || p.Most() != 0 {
+		t.Errorf("a node client that says nothing has %+v", p)
+	}
+	if said, _ := Read("", headers("X-Stainless-Lang", "js", "X-Stainless-Timeout", "7")); said.Patience.Ends(ms(600_000)) || said.Patience.Most() != 8*time.Second {
+		t.Errorf("a node client that says 7 s has %+v", said.Patience)
+	}
 	both := headers("X-Stainless-Read-Timeout", "5", "X-Stainless-Timeout", "7")
 	if a, _ := Read("", both); a.Patience.Most() != 5*time.Second {
 		t.Errorf("of two times %v counts", a.Patience.Most())

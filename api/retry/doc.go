@@ -18,7 +18,8 @@
 // When the last connection of a request ends, and it had sent a key, or ended at the
 // time it had announced (X-Stainless-Timeout, X-Stainless-Read-Timeout), within a
 // tenth: libraries hang up before they try again. OpenAI's cut their time to whole
-// seconds, so that the second counts as well. Place and run are then kept for
+// seconds, so that the second counts as well; openai-node says nothing of its usual
+// 10 minutes, which are taken for granted. Place and run are then kept for
 // Config.Grace, and given up after it. In all other cases they are given up at once,
 // and so are those of a request whose answer can no longer be repeated.
 //
