@@ -164,10 +164,10 @@ func TestCutRunIsRemembered(t *testing.T) {
 	})
 }
 
-// words is a tokenizer of one token a word, which another engine's may be.
-type words struct{ bytesOf }
+// byWords is a tokenizer of one token a word, which another engine's may be.
+type byWords struct{ bytesOf }
 
-func (words) Encode(_ context.Context, text string) (ids []uint32, err error) {
+func (byWords) Encode(_ context.Context, text string) (ids []uint32, err error) {
 	for word := range strings.FieldsSeq(text) {
 		id := uint32(2166136261)
 		for _, b := range []byte(word) {
@@ -183,7 +183,7 @@ func (words) Encode(_ context.Context, text string) (ids []uint32, err error) {
 func TestPredictedByOwnTokenizer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := caching(simengine.SGLang)
-		s.count = words{}
+		s.count = byWords{}
 		r := newRigBehind(t, s, func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 				if strings.HasSuffix(q.URL.Path, "tokenize") {

@@ -3,8 +3,9 @@
 //
 // A Watch follows one slot; a Visit is one answer on it. The prompt's token ids
 // come from the engine's own tokenize endpoint, which applies the chat template,
-// else from a tokenizer here on the text of the messages; then the figure is
-// scaled to the engine's own prompt total, since the template is missing.
+// else from a tokenizer here on the text of the messages. The template is then
+// missing: what it adds is the engine's own prompt total less the own count, and
+// is spread over the messages.
 //
 // # Never in the way
 //

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"oneslot/internal/openai"
@@ -31,7 +30,7 @@ type run struct {
 
 	ready  chan struct{}
 	ids    []uint32 // nil if nothing could tokenize
-	scaled bool     // they are not of the engine's own template
+	ends   []int    // where each message ends among them; nil where they are of the engine's own template
 	block  int      // tokens that the engine caches together
 	cached usage.Count
 }
@@ -89,13 +88,38 @@ func (r *run) look(ctx context.Context, body []byte) {
 func (r *run) encode(ctx context.Context, body []byte) error {
 	ids, err := r.watch.engine.EncodePrompt(ctx, Members(body))
 	if err != nil && r.watch.local != nil {
-		r.scaled = true
-		ids, err = r.watch.local.Encode(ctx, render(body))
+		ids, err = r.encodeParts(ctx, body)
 	}
 	if err == nil {
 		r.ids = ids
 	}
 	return err
+}
+
+// encodeParts does so with the tokenizer here.
+func (r *run) encodeParts(ctx context.Context, body []byte) (all []uint32, err error) {
+	for _, part := range parts(body) {
+		ids, err := r.watch.local.Encode(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ids...)
+		r.ends = append(r.ends, len(all))
+	}
+	return all, nil
+}
+
+// whole adds to a number of tokens counted here what the engine's template puts
+// around the messages among them: the same for each, by the engine's own total.
+func (r *run) whole(n, total int) int {
+	within := 0
+	for _, end := range r.ends {
+		if end <= n {
+			within++
+		}
+	}
+	n += (total - len(r.ids)) * within / (len(r.ends) + 1) // and one for what begins the answer
+	return min(max(n, 0), max(total-1, 0)) / r.block * r.block
 }
 
 // counted are the fields of which an engine makes its prompt.
@@ -110,29 +134,20 @@ func Members(body []byte) []openai.Member {
 	return list
 }
 
-// render is the text of a request without the template that nobody here has:
+// parts are the texts of a request without the template that nobody here has:
 // tools, then each message as its role and text, or the text to complete.
-func render(body []byte) string {
-	var b strings.Builder
+func parts(body []byte) (list []string) {
 	if text := gjson.GetBytes(body, "prompt"); text.Type == gjson.String {
-		return text.Str
+		return []string{text.Str}
 	}
-	b.WriteString(gjson.GetBytes(body, "tools").Raw)
+	if tools := gjson.GetBytes(body, "tools"); tools.Exists() {
+		list = append(list, tools.Raw)
+	}
 	gjson.GetBytes(body, "messages").ForEach(func(_, m gjson.Result) bool {
-		b.WriteString("\n" + m.Get("role").String() + "\n")
-		content := m.Get("content")
-		if content.IsArray() {
-			content.ForEach(func(_, part gjson.Result) bool {
-				b.WriteString(part.Get("text").String())
-				return true
-			})
-		} else {
-			b.WriteString(content.String())
-		}
-		b.WriteString(m.Get("tool_calls").Raw)
+		list = append(list, "\n"+m.Get("role").String()+"\n"+openai.TextOf(m.Get("content"))+m.Get("tool_calls").Raw)
 		return true
 	})
-	return b.String()
+	return list
 }
 
 // patience is how long the end of an answer waits for tokenizing that has not
@@ -158,13 +173,12 @@ func (v *Visit) Expect(ctx context.Context, told usage.Count) (prompt, cached us
 	switch n := len(r.ids); {
 	case n == 0:
 		return usage.Count{}, usage.Count{}
-	case !r.scaled:
+	case r.ends == nil:
 		return usage.Count{N: n, Source: usage.Tokenizer}, r.cached
-	case told.Known():
-		expected := min(r.cached.N*told.N/n, max(told.N-1, 0))
-		return told, usage.Count{N: expected / r.block * r.block, Source: r.cached.Source}
+	case told.Known() && r.cached.Known():
+		return told, usage.Count{N: r.whole(r.cached.N, told.N), Source: r.cached.Source}
 	default:
-		return usage.Count{N: n, Source: usage.Estimate}, r.cached
+		return usage.Count{N: n, Source: usage.Estimate}, usage.Count{}
 	}
 }
 
@@ -198,7 +212,7 @@ func (r *run) end(ctx context.Context) {
 	var output []uint32
 	if r.ids != nil && r.text != "" {
 		var encoder Encoder = w.engine
-		if r.scaled {
+		if r.ends != nil {
 			encoder = w.local
 		}
 		output, _ = encoder.Encode(ctx, r.text) // without it, the prompt alone is remembered

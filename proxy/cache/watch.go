@@ -114,7 +114,7 @@ func (w *Watch) Count(ctx context.Context, body []byte, ids []uint32) usage.Coun
 	switch {
 	case r.ids == nil:
 		return usage.Count{}
-	case r.scaled:
+	case r.ends != nil:
 		return usage.Count{N: len(r.ids), Source: usage.Estimate}
 	}
 	return usage.Count{N: len(r.ids), Source: usage.Tokenizer}

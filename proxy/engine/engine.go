@@ -207,6 +207,9 @@ func (e *Engine) call(ctx context.Context, method, path string, body []byte) (st
 	if err != nil {
 		return "", err
 	}
+	// They can all be sent again: engines close idle connections without a word. An
+	// empty list says so to the transport, and sends no header.
+	req.Header["Idempotency-Key"] = nil
 	resp, err := e.client.Do(req)
 	if err != nil {
 		return "", err
