@@ -52,7 +52,7 @@ func TestAccuracy(t *testing.T) {
 					t.Errorf("seed %d: %+v, the engine counted %d and %d", seed, row.Tokens, want.PromptTokens, want.CompletionTokens)
 				}
 			}
-			t.Logf("accuracy: split by %s: %d streams, thinking wrong in %d, answer wrong in %d, sources of thinking %v", split, runs, thinking, answer, sources)
+			t.Logf("measured: split by %s: %d streams, thinking wrong in %d, answer wrong in %d, sources of thinking %v", split, runs, thinking, answer, sources)
 		})
 	}
 }
@@ -145,7 +145,7 @@ func TestCachedPrompt(t *testing.T) {
 			proxy := stack.StartProxy(t, engine)
 			c := cached{t: t, silent: s, engine: engine, proxy: proxy}
 			c.converse()
-			t.Logf("accuracy: cached by %s: %s", by, c.summary())
+			t.Logf("measured: cached by %s: %s", by, c.summary())
 			if c.wrong*20 > c.known || c.off*100 > c.tokens*2 && !mute {
 				t.Errorf("more than one in twenty is wrong: %s", c.summary())
 			}

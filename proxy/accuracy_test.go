@@ -87,7 +87,7 @@ func TestAccuracy(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d streams, all exact, sources of thinking: %v", streams, sources)
+	t.Logf("measured: %d streams, all exact, sources of thinking: %v", streams, sources)
 	if streams < 200 {
 		t.Errorf("only %d streams", streams)
 	}
@@ -131,5 +131,5 @@ func TestAccuracyWithoutTokenizer(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("streams %v, largest error %v", streams, worst)
+	t.Logf("measured: without a tokenizer: streams %v, largest error %v", streams, worst)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"oneslot/internal/simengine"
+	"oneslot/internal/simengine/simtest"
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
@@ -47,11 +49,18 @@ type sink struct {
 	header  http.Header
 	bytes   int
 	flushes int
+	first   time.Time // of the writes
 }
 
-func (s *sink) Header() http.Header                { return s.header }
-func (s *sink) WriteHeader(int)                    {}
-func (s *sink) Write(p []byte) (int, error)        { s.bytes += len(p); return len(p), nil }
+func (s *sink) Header() http.Header { return s.header }
+func (s *sink) WriteHeader(int)     {}
+func (s *sink) Write(p []byte) (int, error) {
+	if s.bytes == 0 {
+		s.first = time.Now()
+	}
+	s.bytes += len(p)
+	return len(p), nil
+}
 func (s *sink) FlushError() error                  { s.flushes++; return nil }
 func (s *sink) SetWriteDeadline(_ time.Time) error { return nil }
 
@@ -108,4 +117,46 @@ func serveBench(b *testing.B, response string, piece int, stream bool) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/perRun, "ns/chunk")
 	b.ReportMetric(float64(w.flushes), "flushes")
+}
+
+// BenchmarkLongPrompt is how long the first token of an answer to a prompt of
+// 130,000 tokens takes, on a simulated engine that prefills at once: with a cache
+// of which it tells, and with one that has to be predicted, for which the prompt
+// is tokenized. The two must not differ.
+func BenchmarkLongPrompt(b *testing.B) {
+	prompt := strings.Repeat("word ", 130_000)
+	body := `{"model":"ripple","stream":true,"sim":{"thinking":200,"answer":1},"messages":[{"role":"user","content":"` + prompt + `"}]}`
+	for _, predicted := range []bool{false, true} {
+		b.Run(fmt.Sprintf("predicted=%v", predicted), func(b *testing.B) {
+			_, url := simtest.Start(b, simengine.Config{RadixCache: true, CacheReport: !predicted, ContextLength: 200_000, TokensPerSecond: 1000, PrefillTokensPerSecond: simengine.Fast})
+			e, err := engine.New(engine.Config{Name: "spark", URL: url})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer e.Close()
+			p := proxy.New([]proxy.Target{{Engine: e, Format: xml(reasoning.StartThinking)}}, proxy.Config{})
+			req, talk, err := chat.API{}.Decode(surface.In{ID: id, Created: time.Unix(1764500000, 0), Body: []byte(body)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			call := &proxy.Call{ID: id, Request: req, Talk: talk, Budget: budget.Ask{Tokens: budget.NoLimit}, Slot: "spark", Idle: func() {}}
+			request := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/", io.NopCloser(strings.NewReader("")))
+			var first time.Duration
+			for b.Loop() {
+				w := &sink{header: http.Header{}}
+				client, err := downstream.New(w, request, downstream.Config{Stream: true, Problem: problem, CommitAfter: time.Hour})
+				if err != nil {
+					b.Fatal(err)
+				}
+				began := time.Now()
+				report, err := p.Serve(context.Background(), call, client)
+				if err != nil || report.Tokens.Prompt.N < 130_000 {
+					b.Fatalf("%v, %+v", err, report.Tokens)
+				}
+				client.Release()
+				first += w.first.Sub(began)
+			}
+			b.ReportMetric(float64(first.Milliseconds())/float64(b.N), "ms-to-first-token")
+		})
+	}
 }

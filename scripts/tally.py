@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Reads `go test -json` from standard input and prints what a person needs.
 
-One line a package while it runs, the whole output of every test that failed, and
-as the last line "N passed, N failed". A test that has subtests is its subtests.
+One line a package while it runs, what tests log as measured, the whole output of
+every test that failed, and as the last line "N passed, N failed". A test that has subtests is its subtests.
 A skipped test counts as failed: a suite that skips has not passed.
 
 With --into FILE the counts are also added to the file, for the total of several runs.
@@ -38,6 +38,8 @@ for line in sys.stdin:
     test = event.get("Test", "")
     if action in ("output", "build-output"):
         output[package, test].append(event["Output"])
+        if (at := event["Output"].find("measured: ")) >= 0:
+            print(f"     {event['Output'][at:].rstrip()}", flush=True)
     elif action in ("pass", "fail", "skip") and test:
         results[package, test] = action
     elif action in ("pass", "fail", "skip"):

@@ -10,9 +10,13 @@ import (
 	"testing"
 
 	"oneslot/internal/openai"
+	"oneslot/internal/simengine"
+	"oneslot/internal/simengine/script"
 )
 
-// The failure cases of category C: what the ledger says of a request.
+// The failure cases of category C: what the ledger says of a request. Those that
+// are not in the table: B063, own counts of a prompt, is TestEncodePrompt and
+// TestBeginToken of proxy/engine and TestPromptOfARunThatToldNothing of proxy.
 
 // several reports whether a case asks for more than one choice. Such requests
 // are refused here, before they wait for a slot that cannot serve them.
@@ -105,4 +109,53 @@ func (p *proxyUnderTest) encoded(text string) int {
 		p.t.Fatalf("the tokenizer answered %s", w.Body)
 	}
 	return out.Count
+}
+
+// TestUsageInTheResponse: what a client is told of its tokens, and only if it asks;
+// drafts and what else the engine says pass on, and the ledger has the same.
+func TestUsageInTheResponse(t *testing.T) {
+	const told = `"usage":{"prompt_tokens":10,"completion_tokens":7,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":6},"completion_tokens_details":{"reasoning_tokens":4,"accepted_prediction_tokens":5,"rejected_prediction_tokens":11},"later":{"x":1}}`
+	run := script.Script{
+		chunk(`{"content":"r</think>a"}`, ""),
+		script.Write(`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" + `data: {"choices":[],` + told + "}\n\ndata: [DONE]\n\n"),
+	}
+	const settings = raw + "\nengines: [{name: spark, url: \"http://engine.test\", model: ripple, dialect: openai}]\n"
+	for options, want := range map[string]string{
+		"": "null",
+		`"stream_options":{"include_usage":false},`:                       "null",
+		`"stream_options":{"include_usage":true},`:                        `{"completion_tokens":7,"completion_tokens_details":{"accepted_prediction_tokens":5,"reasoning_tokens":4,"rejected_prediction_tokens":11,"text_tokens":3},"later":{"x":1},"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":6},"total_tokens":17}`,
+		`"stream_options":{"include_usage":true,"include_sources":true},`: `{"completion_tokens":7,"completion_tokens_details":{"accepted_prediction_tokens":5,"reasoning_tokens":4,"rejected_prediction_tokens":11,"text_tokens":3},"later":{"x":1},"oneslot":{"sources":{"answer":"engine_split","cached_prompt":"engine","completion":"engine","drafts_accepted":"engine","prompt":"engine","thinking":"engine_split"}},"prompt_tokens":10,"prompt_tokens_details":{"cached_tokens":6},"total_tokens":17}`,
+	} {
+		inBubble(t, func(t *testing.T) {
+			p := start(t, simengine.Config{Scripts: []script.Script{run}}, settings)
+			r := p.post(t.Context(), `{"model":"ripple","stream":true,`+options+`"messages":[{"role":"user","content":"hi"}]}`, nil)
+			if got := asJSON(t, r.answer(t).usage); got != want {
+				t.Errorf("%s\ngot  %s\nwant %s", options, got, want)
+			}
+			record := p.record(r)
+			if tokens(record, "drafts_accepted") != 5.0 || source(record, "drafts_accepted") != "engine" || tokens(record, "cached_prompt") != 6.0 {
+				t.Errorf("the ledger says %v", record["tokens"])
+			}
+			for _, name := range []string{"X-Request-Id", "X-Oneslot-Wait-Ms"} {
+				if r.header.Get(name) == "" {
+					t.Errorf("no %s: %v", name, r.header)
+				}
+			}
+		})
+	}
+}
+
+// TestCachedIsLeftOutWhenUnknown: the client of an engine that has a cache and does
+// not tell gets no figure with its first request, and one with its second.
+func TestCachedIsLeftOutWhenUnknown(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := start(t, simengine.Config{RadixCache: true}, "")
+		for i, want := range []any{nil, 10.0} {
+			r := p.post(t.Context(), `{"model":"ripple","messages":[{"role":"user","content":"hi"}]}`, nil)
+			details, _ := r.answer(t).usage["prompt_tokens_details"].(map[string]any)
+			if got := details["cached_tokens"]; got != want || tokens(p.record(r), "cached_prompt") != want {
+				t.Errorf("request %d: %v and %v, want %v", i, got, tokens(p.record(r), "cached_prompt"), want)
+			}
+		}
+	})
 }
