@@ -1,7 +1,6 @@
 package events
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -12,14 +11,18 @@ import (
 // ErrTooLong is returned, wrapped, for an event with more data than allowed.
 var ErrTooLong = errors.New("event too long")
 
-// atHand is how much is read at once, in bytes.
-const atHand = 32 << 10
+// A buffer begins small, since most answers are, and grows while reads fill it: up
+// to atHand is read at once, in bytes. A longer line makes it larger.
+const (
+	small  = 4 << 10
+	atHand = 32 << 10
+)
 
 // Read yields the data of each event that has some. An error of r other than its
 // end comes last, alone. limit bounds the data of an event, in bytes.
 func Read(r io.Reader, limit int) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		s := scanner{r: bufio.NewReaderSize(r, atHand), limit: limit}
+		s := scanner{r: r, limit: limit, buf: make([]byte, small)}
 		for {
 			data, err := s.event()
 			if err == nil && yield(data, nil) {
@@ -34,11 +37,15 @@ func Read(r io.Reader, limit int) iter.Seq2[string, error] {
 }
 
 type scanner struct {
-	r     *bufio.Reader
+	r     io.Reader
 	limit int
-	long  []byte // the beginning of a line that came in pieces
-	begun bool   // the first line was read
-	cr    bool   // the last line ended with CR; an LF may belong to it
+	buf   []byte // of which from up to to is at hand
+	from  int
+	to    int
+	err   error // of the last read
+	full  bool  // the last read left no room
+	begun bool  // the first line was read
+	cr    bool  // the last line ended with CR; an LF may belong to it
 }
 
 // event returns the data of the next event.
@@ -91,39 +98,64 @@ func field(line []byte) ([]byte, bool) {
 
 // line returns the next line without its end. It is valid until the next call.
 func (s *scanner) line() ([]byte, error) {
-	s.long = s.long[:0]
-	for {
-		if _, err := s.r.Peek(1); err != nil {
+	for seen := 0; ; {
+		if s.cr && s.from < s.to {
+			s.cr = false
+			if s.buf[s.from] == '\n' {
+				s.from++
+			}
+		}
+		have := s.buf[s.from:s.to]
+		if n := end(have[seen:]); n >= 0 {
+			n += seen
+			s.cr = have[n] == '\r'
+			s.from += n + 1
+			return s.clean(have[:n]), nil
+		}
+		if seen = len(have); seen > s.limit+len("data: ") {
+			return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLong, s.limit)
+		}
+		if err := s.fill(); err != nil {
 			return nil, err
 		}
-		have, _ := s.r.Peek(s.r.Buffered()) // which is there
-		if s.cr && have[0] == '\n' {
-			s.cr = false
-			_, _ = s.r.Discard(1)
-			continue
-		}
-		s.cr = false
-		n := end(have)
-		if n < 0 {
-			if s.long = append(s.long, have...); len(s.long) > s.limit+len("data: ") {
-				return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLong, s.limit)
-			}
-			_, _ = s.r.Discard(len(have))
-			continue
-		}
-		s.cr = have[n] == '\r'
-		line := have[:n]
-		if len(s.long) > 0 {
-			s.long = append(s.long, line...)
-			line = s.long
-		}
-		_, _ = s.r.Discard(n + 1)
-		if !s.begun {
-			s.begun = true
-			line = bytes.TrimPrefix(line, bom)
-		}
-		return line, nil
 	}
+}
+
+// clean takes the mark that may stand before the first line off it.
+func (s *scanner) clean(line []byte) []byte {
+	if s.begun {
+		return line
+	}
+	s.begun = true
+	return bytes.TrimPrefix(line, bom)
+}
+
+// fill reads what comes next, behind what is at hand.
+func (s *scanner) fill() error {
+	if s.err != nil {
+		return s.err
+	}
+	left := s.to - s.from
+	switch {
+	case s.full && len(s.buf) < atHand, 2*left > len(s.buf):
+		larger := make([]byte, 2*len(s.buf))
+		copy(larger, s.buf[s.from:s.to])
+		s.buf = larger
+	default:
+		copy(s.buf, s.buf[s.from:s.to])
+	}
+	s.from, s.to = 0, left
+	for range 100 { // a reader may come back empty-handed, but not for ever
+		n, err := s.r.Read(s.buf[s.to:])
+		s.to, s.err, s.full = s.to+n, err, s.to+n == len(s.buf)
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return io.ErrNoProgress
 }
 
 // end is where the first line of text ends, or -1.

@@ -108,6 +108,32 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestNoProgress: a reader that never brings anything is given up.
+func TestNoProgress(t *testing.T) {
+	reads := 0
+	_, err := read(t, readerFunc(func([]byte) (int, error) { reads++; return 0, nil }), 100)
+	if !errors.Is(err, io.ErrNoProgress) || reads > 1000 {
+		t.Errorf("%v after %d reads", err, reads)
+	}
+}
+
+// TestBufferGrows while there is much at hand, and no further.
+func TestBufferGrows(t *testing.T) {
+	var sizes []int
+	text := strings.NewReader(strings.Repeat("data: a\n\n", 30_000))
+	r := readerFunc(func(p []byte) (int, error) {
+		sizes = append(sizes, len(p))
+		return text.Read(p)
+	})
+	n := 0
+	for range events.Read(r, 100) {
+		n++
+	}
+	if n != 30_000 || sizes[0] != 4<<10 || slices.Max(sizes) > 32<<10 || sizes[5] < 30<<10 {
+		t.Errorf("%d events, reads of %v", n, sizes)
+	}
+}
+
 // TestReadsLate: as long as whole events are at hand nothing is read, so that the
 // reader knows when there is a wait.
 func TestReadsLate(t *testing.T) {
