@@ -21,6 +21,9 @@ type Cache struct {
 	Block, Capacity int
 }
 
+// Sole reports whether nobody else uses the engine.
+func (e *Engine) Sole() bool { return e.cfg.SoleClient }
+
 // Refresh asks the engine once more what it is: it may have been started anew, or
 // replaced by another one, while nobody called it.
 func (e *Engine) Refresh(ctx context.Context) (Info, error) {

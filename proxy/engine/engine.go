@@ -139,9 +139,6 @@ func New(cfg Config) (*Engine, error) {
 // Name returns the configured name.
 func (e *Engine) Name() string { return e.cfg.Name }
 
-// Sole reports whether nobody else uses the engine.
-func (e *Engine) Sole() bool { return e.cfg.SoleClient }
-
 // Headers returns how long the headers of a run may take. Nothing here ends a run
 // that takes longer: its connection must be open when it is aborted.
 func (e *Engine) Headers() time.Duration { return e.cfg.Headers }
@@ -207,8 +204,8 @@ func (e *Engine) call(ctx context.Context, method, path string, body []byte) (st
 	if err != nil {
 		return "", err
 	}
-	// They can all be sent again: engines close idle connections without a word. An
-	// empty list says so to the transport, and sends no header.
+	// It can be sent again when the engine has closed an idle connection; an empty
+	// list says so to the transport and is not sent.
 	req.Header["Idempotency-Key"] = nil
 	resp, err := e.client.Do(req)
 	if err != nil {
