@@ -11,12 +11,18 @@ import (
 
 // BenchmarkMillion asks a ledger of a million rows, of ninety days, for the sums
 // of one day and of all of them.
-func BenchmarkMillion(b *testing.B) {
-	const rows, days = 1_000_000, 90
-	l := open(b, ledger.Config{Dir: b.TempDir(), Backlog: 2 * rows})
+func BenchmarkMillion(b *testing.B) { many(b, folder{b.TempDir()}, 1_000_000) }
+
+// BenchmarkHundredThousandInRedis is the same of what Redis keeps by default.
+func BenchmarkHundredThousandInRedis(b *testing.B) { many(b, newServer(b), 100_000) }
+
+func many(b *testing.B, p place, rows int) {
+	b.Helper()
+	const days = 90
+	l := at(b, p, ledger.Config{Backlog: 2 * rows})
 	for n := range rows {
 		r := served(n)
-		r.Created = start.Add(time.Duration(n) * (days * 24 * time.Hour / rows))
+		r.Created = start.Add(time.Duration(n) * (days * 24 * time.Hour / time.Duration(rows)))
 		r.Key, r.Model = fmt.Sprintf("team-%02d", n*7%20), []string{"ripple", "other"}[n%2]
 		r.QueueWait = time.Duration(n*7919%600_000) * time.Millisecond
 		if n%10 == 9 {
@@ -37,6 +43,7 @@ func BenchmarkMillion(b *testing.B) {
 		by   ledger.By
 	}{{"a_day/key", day, ledger.ByKey}, {"a_day/model", day, ledger.ByModel}, {"a_day/day", day, ledger.ByDay}, {"a_day/one_key", mine, ledger.ByModel}, {"all/key", ledger.Query{}, ledger.ByKey}} {
 		b.Run(c.name, func(b *testing.B) {
+			b.Helper()
 			for b.Loop() {
 				if sums, err := l.Sum(b.Context(), c.q, c.by); err != nil || len(sums) == 0 {
 					b.Fatal(sums, err)
