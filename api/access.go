@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"oneslot/internal/openai"
+	"oneslot/internal/telemetry"
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/surface/messages"
@@ -48,7 +49,7 @@ func (s *Server) access(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Error(err)
 		}
 		status := c.Response().Status
-		s.Metrics.Request(c.Path(), status)
+		s.Metrics.Request(c.Path(), status, strings.HasPrefix(c.Response().Header().Get("Content-Type"), "text/event-stream"))
 		if status >= http.StatusInternalServerError && status != http.StatusServiceUnavailable && c.Get(closedKey) == nil {
 			s.Log.Error("request failed", zap.String("id", id), zap.String("path", c.Path()), zap.Int("status", status), zap.String("error", errorText(err)))
 		}
@@ -141,6 +142,10 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 	row.Prefill, row.Thinking, row.Answer = r.Prefill, r.Thinking, r.Answer
 	s.note(s.Ledger.Finish(*row))
 	s.Metrics.Finished(*row)
+	if x.client != nil {
+		s.Metrics.Heartbeats(x.client.Beats())
+	}
+	x.trace.End(x.ending())
 	level := zap.InfoLevel
 	if row.Outcome == ledger.EngineFailed || row.Outcome == ledger.SlotLost {
 		level = zap.WarnLevel
@@ -155,6 +160,15 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 			zap.String("remote", c.Request().RemoteAddr), zap.String("error", errorText(err)),
 		)
 	}
+}
+
+// ending is what a trace is told at the end.
+func (x *exchange) ending() telemetry.Ending {
+	e := telemetry.Ending{Row: x.row}
+	if x.pool != nil {
+		e.Model = x.pool.model()
+	}
+	return e
 }
 
 // tokenField leaves a figure out that nobody knows.

@@ -11,10 +11,12 @@ import (
 
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
+	"oneslot/internal/telemetry"
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
+	"oneslot/proxy/engine"
 	"oneslot/proxy/surface"
 	"oneslot/proxy/surface/responses"
 	"oneslot/queue"
@@ -33,6 +35,7 @@ type exchange struct {
 	beat   downstream.Beat
 	client *downstream.Client // nil until the line is joined
 	row    ledger.Row
+	trace  *telemetry.Request
 	began  time.Time
 	hold   atomic.Pointer[queue.Hold] // the heartbeat timer looks at it too
 }
@@ -56,6 +59,7 @@ func (s *Server) answer(a surface.API) echo.HandlerFunc {
 
 func (s *Server) serve(c echo.Context, a surface.API) error {
 	x := &exchange{began: time.Now(), row: s.newRow(c)}
+	x.trace = s.Telemetry.Begin(c.Request(), c.Path(), x.row.ID, x.began)
 	defer s.leave(c, x)
 	err := s.decode(c, x, a)
 	if err == nil {
@@ -69,6 +73,7 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 		return s.follow(c, x)
 	}
 	s.note(s.Ledger.Begin(x.row))
+	x.trace.Queued(x.row.Class)
 	if err := s.connect(c, x); err != nil {
 		s.close(c, x, proxy.NotRun(), x.settle(err))
 		return err
@@ -163,6 +168,9 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 		x.hold.Store(hold)
 		x.row.Outcome, x.row.Engine, x.row.QueueWait = ledger.Running, hold.Slot, hold.Waited
 		s.note(s.Ledger.Update(x.row))
+		if more := x.trace.Granted(x.row, x.call.Request.Body); more != nil {
+			ctx = engine.WithHeader(ctx, more)
+		}
 		began := time.Now()
 		x.call.Slot, x.call.Idle = hold.Slot, hold.Idle
 		defer func() { x.row.Slot = time.Since(began) }()

@@ -151,12 +151,18 @@ func (e *edge) build(s setup) {
 	e.ledger, err = sqlite.Open(e.t.Context(), ledger.Config{Dir: e.dir})
 	e.must(err)
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(e.logs), zap.DebugLevel))
-	deps := Deps{Pools: []*Pool{e.pool}, Proxy: runner, Ledger: e.ledger, Metrics: metrics.New(func() error { return nil }, line), Log: log, Started: time.Now()}
+	deps := Deps{Pools: []*Pool{e.pool}, Proxy: runner, Ledger: e.ledger, Metrics: counted(line), Log: log, Started: time.Now()}
 	if s.change != nil {
 		s.change(&deps)
 	}
 	e.server, err = New(deps, s.cfg)
 	e.must(err)
+}
+
+func counted(line *queue.Queue) *metrics.Metrics {
+	m := metrics.New(func() error { return nil })
+	m.Watch(line)
+	return m
 }
 
 func (e *edge) must(err error) {

@@ -285,7 +285,7 @@ func TestRouteLabels(t *testing.T) {
 			e.do(call{method: http.MethodPut, path: path})
 		}
 		g := e.do(call{path: "/metrics"})
-		if strings.Contains(g.body, "ANARY") || !strings.Contains(g.body, `oneslot_requests_total{code="404",route="none"}`) {
+		if strings.Contains(g.body, "ANARY") || !strings.Contains(g.body, `oneslot_requests_total{code="404",route="none",stream="false"}`) {
 			t.Errorf("the metrics are %s", g.body)
 		}
 		known := map[string]bool{"none": true}

@@ -13,6 +13,7 @@ import (
 	"oneslot/api/metrics"
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
+	"oneslot/internal/telemetry"
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
@@ -82,6 +83,8 @@ type Deps struct {
 	Ledger *ledger.Ledger
 	// Metrics counts.
 	Metrics *metrics.Metrics
+	// Telemetry traces; nil does not.
+	Telemetry *telemetry.Telemetry
 	// Log gets one line a request.
 	Log *zap.Logger
 	// Started is when the program started.
@@ -91,17 +94,15 @@ type Deps struct {
 // A Server is the HTTP edge. Create it with New.
 type Server struct {
 	Deps
-	cfg      Config
-	echo     *echo.Echo
-	server   *http.Server
-	apis     map[string]surface.API // by route
-	board    *board.Board
-	retries  *retry.Book
-	draining atomic.Bool
-	// responses is the API that may keep what it has answered.
-	responses *responses.API
-	// unwritten is whether the ledger was last seen failing.
-	unwritten atomic.Bool
+	cfg       Config
+	echo      *echo.Echo
+	server    *http.Server
+	apis      map[string]surface.API // by route
+	board     *board.Board
+	retries   *retry.Book
+	draining  atomic.Bool
+	responses *responses.API // may keep what it has answered
+	unwritten atomic.Bool    // the ledger was last seen failing
 }
 
 // New returns a Server for the given parts.

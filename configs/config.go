@@ -154,7 +154,9 @@ type Limits struct {
 
 // Telemetry is what the program says of itself.
 type Telemetry struct {
-	Log           string `koanf:"log" oneof:"debug info warn error"`
+	Log string `koanf:"log" oneof:"debug info warn error"`
+	// OTLP is the collector that traces and metrics are sent to.
+	OTLP          string `koanf:"otlp"`
 	MetricsPublic bool   `koanf:"metrics_public"`
 }
 

@@ -63,7 +63,7 @@ func threeValues() map[string][3]string {
 		"limits.write_timeout": {"1s", "2s", "3s"}, "limits.engine_headers": {"1s", "2s", "3s"}, "limits.engine_idle": {"1s", "2s", "3s"}, "limits.first_token": {"1s", "2s", "3s"},
 		"reasoning.answer_reserve": {"1", "2", "3"}, "reasoning.effort.none": {"1", "2", "3"}, "reasoning.effort.minimal": {"1", "2", "3"}, "reasoning.effort.low": {"1", "2", "3"},
 		"reasoning.effort.medium": {"1", "2", "3"}, "reasoning.effort.high": {"1", "2", "3"}, "reasoning.effort.xhigh": {"1", "2", "3"}, "reasoning.effort.max": {"1", "2", "3"},
-		"limits.shutdown": {"1s", "2s", "0s"}, "telemetry.log": {"debug", "warn", "error"}, "telemetry.metrics_public": {"true", "false", "true"},
+		"limits.shutdown": {"1s", "2s", "0s"}, "telemetry.log": {"debug", "warn", "error"}, "telemetry.otlp": {"http://a:4318", "http://b:4318", "https://c:4318"}, "telemetry.metrics_public": {"true", "false", "true"},
 		"engine": {"http://a:1", "http://b:2", "http://c:3"}, "format": {"plain", "qwen3", "granite"}, "model": {"a", "b", "c"}, "tokenizer": {"a.json", "b.json", "c.json"},
 	}
 }

@@ -66,7 +66,7 @@ telemetry: {metrics_public: true}
 // TestEverySettingCounts: each setting changes what some part gets, but for those
 // that the program itself reads.
 func TestEverySettingCounts(t *testing.T) {
-	program := []string{"listen", "redis", "redis_insecure", "insecure_no_auth", "limits.shutdown", "telemetry.log", "format", "tokenizer"}
+	program := []string{"listen", "redis", "redis_insecure", "insecure_no_auth", "limits.shutdown", "telemetry.log", "telemetry.otlp", "format", "tokenizer"}
 	parts := func(key string, place int) []any {
 		value := threeValues()[key][place]
 		c := mustLoad(t, inYAML(key, listOf(key, value)), nil, nil)

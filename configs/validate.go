@@ -11,6 +11,7 @@ import (
 
 	"oneslot/api"
 	"oneslot/internal/openai"
+	"oneslot/internal/telemetry"
 	"oneslot/queue"
 	"oneslot/queue/address"
 )
@@ -44,7 +45,7 @@ func (c *Config) complete() {
 // validate returns every fault of a complete Config, one a line.
 func (c *Config) validate() error {
 	_, keys := c.APIKeys()
-	faults := []error{c.validateEngines(), c.validateListen(), c.validateOrigins(), c.validateRedis(), c.validateModels(), keys}
+	faults := []error{c.validateEngines(), c.validateListen(), c.validateOrigins(), c.validateRedis(), c.validateModels(), c.validateTelemetry(), keys}
 	if c.Data == "" {
 		faults = append(faults, errors.New("data: is empty; name a folder for the ledger"))
 	}
@@ -158,6 +159,13 @@ func (c *Config) validateModels() error {
 	}
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
+}
+
+func (c *Config) validateTelemetry() error {
+	if err := (telemetry.Config{Endpoint: c.Telemetry.OTLP}).Validate(); err != nil {
+		return fmt.Errorf("telemetry.otlp: %w", err)
+	}
+	return nil
 }
 
 // APIKeys returns the keys as the edge wants them. Two keys may have one name:

@@ -255,3 +255,14 @@ formats:
 		t.Errorf("the formats are %+v: %v", merged["ripple"], err)
 	}
 }
+
+// TestCollector: what is no collector is told at the start, without the password.
+func TestCollector(t *testing.T) {
+	mustLoad(t, engineLine+"\ntelemetry: {otlp: \"http://127.0.0.1:4318\"}\n", nil, nil)
+	for _, bad := range []string{"127.0.0.1:4317", "http://me:secret@collector:4318"} {
+		lines := faultsIn(t, engineLine+"\ntelemetry: {otlp: \""+bad+"\"}\n", nil, nil)
+		if len(lines) != 1 || !strings.HasPrefix(lines[0], "telemetry.otlp: ") || strings.Contains(lines[0], "secret") {
+			t.Errorf("%s: %q", bad, lines)
+		}
+	}
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the project needs, each group once a version.
-# Usage: scripts/deps.sh [go] [tokenizers] [lint] [redis] [python] [api] [node] [smollm2];
+# Usage: scripts/deps.sh [go] [tokenizers] [lint] [promtool] [redis] [python] [api] [node] [smollm2];
 # without arguments all but the last.
 . "$(dirname "$0")/env.sh"
 
@@ -53,6 +53,16 @@ install_lint() {
 	[ -f "$stamp" ] && [ -x "$golangci" ] && return
 	say "installing golangci-lint $golangci_version"
 	quietly env GOBIN="$cache/bin" GOFLAGS= go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$golangci_version"
+	stamped "$stamp"
+}
+
+# install_promtool leaves out the service discoveries, which are most of it.
+install_promtool() {
+	local stamp
+	stamp="$cache/stamps/promtool-$promtool_version-$(go env GOVERSION)"
+	[ -f "$stamp" ] && [ -x "$promtool" ] && return
+	say "installing promtool $promtool_version"
+	quietly env GOBIN="$cache/bin" GOFLAGS= go install -tags remove_all_sd "github.com/prometheus/prometheus/cmd/promtool@v$promtool_version"
 	stamped "$stamp"
 }
 
@@ -130,10 +140,10 @@ stamped() {
 	touch "$1"
 }
 
-[ $# -gt 0 ] || set -- go tokenizers lint redis python api node
+[ $# -gt 0 ] || set -- go tokenizers lint promtool redis python api node
 for group; do
 	case $group in
-	go | tokenizers | lint | redis | python | api | node | smollm2) "install_$group" ;;
+	go | tokenizers | lint | promtool | redis | python | api | node | smollm2) "install_$group" ;;
 	*) die "unknown group $group" ;;
 	esac
 done

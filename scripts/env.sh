@@ -14,6 +14,8 @@ api_venv="$cache/venv-api"
 golangci_version=2.15.0
 valkey_version=9.1.2.post2
 golangci="$cache/bin/golangci-lint"
+promtool_version=0.316.0
+promtool="$cache/bin/promtool"
 
 # say prints one line of progress; die ends the script with a reason.
 say() { printf -- '-- %s\n' "$*"; }

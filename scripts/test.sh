@@ -68,6 +68,7 @@ if [ -n "$quick" ]; then
 	tests "tests" scripts/gotest.sh ./...
 else
 	gate "build" scripts/build.sh
+	gate "metrics and alerts" scripts/promtool.sh
 	# Here every mutant of the line's scripts has to die, more schedules are run, and every
 	# fault is tried on real servers.
 	tests "tests under the race detector" env LINE_MUTANTS=all LINE_SCHEDULES=300 FAULTS=all scripts/gotest.sh -race ./...

@@ -1,14 +1,11 @@
 package metrics
 
 import (
-	"context"
 	"net/http"
+	"slices"
 	"strconv"
-	"time"
 
 	"oneslot/ledger"
-	"oneslot/queue"
-	"oneslot/queue/line"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -18,13 +15,20 @@ import (
 // Metrics holds the program's metrics. Create it with New.
 type Metrics struct {
 	http.Handler
-	requests *prometheus.CounterVec
-	finished *prometheus.CounterVec
-	tokens   *prometheus.CounterVec
-	wait     prometheus.Histogram
-	ttft     prometheus.Histogram
-	slot     prometheus.Histogram
-	thinking prometheus.Histogram
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec
+	finished   *prometheus.CounterVec
+	tokens     *prometheus.CounterVec
+	aborts     *prometheus.CounterVec
+	errors     *prometheus.CounterVec
+	poisoned   *prometheus.CounterVec
+	heartbeats prometheus.Counter
+	coalesced  prometheus.Counter
+	ttft       *prometheus.HistogramVec
+	ttfa       *prometheus.HistogramVec
+	wait       prometheus.Histogram
+	slot       prometheus.Histogram
+	thinking   prometheus.Histogram
 }
 
 // buckets reach from an idle engine's milliseconds to an hour, in seconds.
@@ -32,31 +36,51 @@ func buckets() []float64 {
 	return []float64{.005, .025, .1, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600}
 }
 
-// A Line is what the gauges are read from.
-type Line interface {
-	Snapshot(ctx context.Context) (queue.Snapshot, error)
-}
-
-// New returns Metrics that read the gauges from the given lines, and from
-// ledger the error of its last write.
-func New(ledger func() error, lines ...Line) *Metrics {
-	reg := prometheus.NewRegistry()
+// New returns Metrics that read from written the error of the ledger's last
+// write. Gauges come with Watch.
+func New(written func() error) *Metrics {
 	m := &Metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oneslot_requests_total", Help: "HTTP requests by route and status."}, []string{"route", "code"}),
-		finished: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oneslot_outcomes_total", Help: "Queued requests by outcome, engine and whether they streamed."}, []string{"outcome", "engine", "stream"}),
-		tokens:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oneslot_tokens_total", Help: "Tokens by kind; thinking and answer add up to the completion, cached is a part of the prompt."}, []string{"kind"}),
+		registry: prometheus.NewRegistry(),
+		requests: counters("oneslot_requests_total", "HTTP requests by route, status and whether the answer was a stream.", "route", "code", "stream"),
+		finished: counters("oneslot_outcomes_total", "Queued requests by outcome, engine and whether they streamed.", "outcome", "engine", "stream"),
+		tokens:   counters("oneslot_tokens_total", "Tokens by kind; thinking and answer add up to the completion, cached is a part of the prompt.", "kind"),
+		aborts:   counters("oneslot_aborts_total", "Runs that were ended before the engine had ended them, by reason.", "reason"),
+		errors:   counters("oneslot_stream_errors_total", "Runs that the engine or the slot failed, by kind.", "kind"),
+		poisoned: counters("oneslot_slot_poisoned_total", "How often an engine slot could not be made idle in time.", "engine"),
+		heartbeats: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oneslot_heartbeats_total", Help: "Signs of life that clients got while there was nothing to say.",
+		}),
+		coalesced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "oneslot_coalesced_retries_total", Help: "Retries that took over the place or the run of the request before.",
+		}),
+		ttft:     histograms("oneslot_ttft_seconds", "Time to the first token, from accept or from dispatch to the engine.", "from"),
+		ttfa:     histograms("oneslot_ttfa_seconds", "Time to the first token of the answer, behind the thinking, from accept or from dispatch.", "from"),
 		wait:     histogram("oneslot_queue_wait_seconds", "Time in line of requests that got a slot."),
-		ttft:     histogram("oneslot_time_to_first_token_seconds", "Time from dispatch to the first token."),
 		slot:     histogram("oneslot_slot_seconds", "Time for which a request held its slot."),
 		thinking: histogram("oneslot_thinking_seconds", "Time that an answer spent in thinking."),
 	}
 	up := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oneslot_ledger_up", Help: "Whether the latest write of the ledger went well."}, func() float64 {
-		return truth(ledger() == nil)
+		return flag(written() == nil)
 	})
-	reg.MustRegister(up, m.requests, m.finished, m.tokens, m.wait, m.ttft, m.slot, m.thinking, gauges(lines),
+	m.registry.MustRegister(up, m.requests, m.finished, m.tokens, m.aborts, m.errors, m.poisoned, m.heartbeats, m.coalesced,
+		m.ttft, m.ttfa, m.wait, m.slot, m.thinking,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.Handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{})
+	m.Handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
+}
+
+// Gatherer is where all of it can be read.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Watch reads gauges from the lines whenever somebody looks. Call it once.
+func (m *Metrics) Watch(lines ...Line) { m.registry.MustRegister(gauges(lines)) }
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histograms(name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets()}, labels)
 }
 
 func histogram(name, help string) prometheus.Histogram {
@@ -64,12 +88,21 @@ func histogram(name, help string) prometheus.Histogram {
 }
 
 // Request counts one HTTP request. route is the pattern, empty for none.
-func (m *Metrics) Request(route string, status int) {
+func (m *Metrics) Request(route string, status int, stream bool) {
 	if route == "" {
 		route = "none"
 	}
-	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.requests.WithLabelValues(route, strconv.Itoa(status), strconv.FormatBool(stream)).Inc()
 }
+
+// Poisoned counts that an engine slot could not be made idle.
+func (m *Metrics) Poisoned(slot string) { m.poisoned.WithLabelValues(slot).Inc() }
+
+// Heartbeats counts the signs of life that a client got.
+func (m *Metrics) Heartbeats(n int) { m.heartbeats.Add(float64(n)) }
+
+// Coalesced counts a retry that took over what was there of the request before.
+func (m *Metrics) Coalesced() { m.coalesced.Inc() }
 
 // Finished counts one queued request that has ended.
 func (m *Metrics) Finished(row ledger.Row) {
@@ -77,11 +110,17 @@ func (m *Metrics) Finished(row ledger.Row) {
 	if row.Engine == "" {
 		return
 	}
+	m.broken(row)
 	m.wait.Observe(row.QueueWait.Seconds())
 	m.slot.Observe(row.Slot.Seconds())
 	if row.Tokens.Completion.N > 0 { // else there was no first token
-		m.ttft.Observe(row.Prefill.Seconds())
+		m.ttft.WithLabelValues("dispatch").Observe(row.Prefill.Seconds())
+		m.ttft.WithLabelValues("accept").Observe((row.QueueWait + row.Prefill).Seconds())
 		m.thinking.Observe(row.Thinking.Seconds())
+		if row.AnswerStarted {
+			m.ttfa.WithLabelValues("dispatch").Observe((row.Prefill + row.Thinking).Seconds())
+			m.ttfa.WithLabelValues("accept").Observe((row.QueueWait + row.Prefill + row.Thinking).Seconds())
+		}
 	}
 	t := &row.Tokens
 	m.tokens.WithLabelValues("prompt").Add(float64(t.Prompt.N))
@@ -90,53 +129,30 @@ func (m *Metrics) Finished(row ledger.Row) {
 	m.tokens.WithLabelValues("answer").Add(float64(t.Answer.N))
 }
 
-// gauges reads the lines when it is collected.
-type gauges []Line
-
-var (
-	waitingDesc = prometheus.NewDesc("oneslot_queue_waiting", "Requests that wait in line.", nil, nil)
-	stateDesc   = prometheus.NewDesc("oneslot_slot_state", "1 for the state that an engine slot is in.", []string{"engine", "state"}, nil)
-	gateDesc    = prometheus.NewDesc("oneslot_queue_gate", "1 for what an operator has set the line to.", []string{"gate"}, nil)
-	upDesc      = prometheus.NewDesc("oneslot_queue_up", "Whether the line's store answers.", nil, nil)
-)
-
-// Describe sends the descriptions of the gauges.
-func (g gauges) Describe(ch chan<- *prometheus.Desc) {
-	ch <- waitingDesc
-	ch <- stateDesc
-	ch <- gateDesc
-	ch <- upDesc
+// broken counts a run that did not end by itself, or not well.
+func (m *Metrics) broken(row ledger.Row) {
+	switch row.Outcome {
+	case ledger.ClientGone, ledger.Cancelled, ledger.SlotLost:
+		m.aborts.WithLabelValues(string(row.Outcome)).Inc()
+	case ledger.EngineFailed:
+		if row.Reason == "engine_timeout" {
+			m.aborts.WithLabelValues(row.Reason).Inc()
+		}
+	case ledger.Served, ledger.Rejected, ledger.Abandoned, ledger.Expired, ledger.Queued, ledger.Running:
+	}
+	if row.Budget == "cut" {
+		m.aborts.WithLabelValues("budget").Inc()
+	}
+	if row.Outcome == ledger.EngineFailed || row.Outcome == ledger.SlotLost {
+		m.errors.WithLabelValues(kind(row.Reason)).Inc()
+	}
 }
 
-// Collect reads the lines; a store that does not answer shows in oneslot_queue_up.
-func (g gauges) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	waiting, up, gate := 0, 1.0, queue.Open
-	for _, one := range g {
-		snap, err := one.Snapshot(ctx)
-		if err != nil {
-			up = 0
-			continue
-		}
-		waiting += len(snap.Waiting)
-		gate = max(gate, snap.Gate)
-		for _, slot := range snap.Slots {
-			for _, state := range []line.State{line.Idle, line.Busy, line.Aborting, line.Poisoned, line.Down} {
-				ch <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, truth(slot.State == state), slot.Name, state.String())
-			}
-		}
+// kind is a reason of ours, or "other": an engine may name anything.
+func kind(reason string) string {
+	ours := []string{"upstream_error", "engine_timeout", "engine_down", "slot_lost", "internal_error", "draining"}
+	if slices.Contains(ours, reason) {
+		return reason
 	}
-	for _, g := range []queue.Gate{queue.Open, queue.Paused, queue.Draining} {
-		ch <- prometheus.MustNewConstMetric(gateDesc, prometheus.GaugeValue, truth(g == gate), g.String())
-	}
-	ch <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(waiting))
-	ch <- prometheus.MustNewConstMetric(upDesc, prometheus.GaugeValue, up)
-}
-
-func truth(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
+	return "other"
 }

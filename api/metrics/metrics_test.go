@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func row(o ledger.Outcome, engine string, runs int, tokens usage.Tokens) ledger.
 
 // TestCounts: what has happened is what Prometheus reads.
 func TestCounts(t *testing.T) {
-	m := New(written, fixed{})
+	m := watched(fixed{})
 	engine := func(n int) usage.Count { return usage.Count{N: n, Source: usage.Engine} }
 	served := usage.Tokens{Prompt: engine(100), CachedPrompt: engine(40), Thinking: engine(30), Answer: engine(12), Completion: engine(42)}
 	m.Finished(row(ledger.Served, "spark", 1, served))
@@ -74,24 +75,41 @@ func TestCounts(t *testing.T) {
 	m.Finished(row(ledger.ClientGone, "spark", 1, usage.Tokens{})) // nothing is known of it
 	m.Finished(row(ledger.Rejected, "", 0, usage.NotRun()))
 	m.Finished(row(ledger.Rejected, "spark", 0, usage.NotRun())) // by the engine
-	m.Request("/v1/models", 200)
-	m.Request("/v1/models", 200)
-	m.Request("", 404)
+	m.Request("/v1/models", 200, false)
+	m.Request("/v1/models", 200, false)
+	m.Request("", 404, true)
+	m.Heartbeats(3)
+	m.Heartbeats(4)
+	m.Coalesced()
+	m.Poisoned("spark")
+	failed := row(ledger.EngineFailed, "spark", 1, usage.Tokens{})
+	for _, failed.Reason = range []string{"engine_timeout", "upstream_error", "what an engine said"} {
+		m.Finished(failed)
+	}
+	cut := row(ledger.Served, "spark", 2, served)
+	cut.Budget, cut.AnswerStarted, cut.Reason = "cut", true, "kept"
+	m.Finished(cut)
 	families := scrape(t, m)
 	for name, want := range map[string]map[string]float64{
-		"oneslot_outcomes_total":              {"spark served true": 2, "spark client_gone true": 1, " rejected false": 1, "spark rejected false": 1},
-		"oneslot_tokens_total":                {"prompt": 200, "cached": 80, "thinking": 60, "answer": 24},
-		"oneslot_requests_total":              {"200 /v1/models": 2, "404 none": 1},
-		"oneslot_queue_wait_seconds":          {"": 4},
-		"oneslot_slot_seconds":                {"": 4},
-		"oneslot_time_to_first_token_seconds": {"": 2},
-		"oneslot_thinking_seconds":            {"": 2},
+		"oneslot_outcomes_total":          {"spark served true": 3, "spark engine_failed true": 3, "spark client_gone true": 1, " rejected false": 1, "spark rejected false": 1},
+		"oneslot_tokens_total":            {"prompt": 300, "cached": 120, "thinking": 90, "answer": 36},
+		"oneslot_requests_total":          {"200 /v1/models false": 2, "404 none true": 1},
+		"oneslot_aborts_total":            {"client_gone": 1, "engine_timeout": 1, "budget": 1},
+		"oneslot_stream_errors_total":     {"engine_timeout": 1, "upstream_error": 1, "other": 1},
+		"oneslot_slot_poisoned_total":     {"spark": 1},
+		"oneslot_heartbeats_total":        {"": 7},
+		"oneslot_coalesced_retries_total": {"": 1},
+		"oneslot_queue_wait_seconds":      {"": 8},
+		"oneslot_slot_seconds":            {"": 8},
+		"oneslot_ttft_seconds":            {"accept": 3, "dispatch": 3},
+		"oneslot_ttfa_seconds":            {"accept": 1, "dispatch": 1},
+		"oneslot_thinking_seconds":        {"": 3},
 	} {
 		if got := values(families[name]); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	for name, seconds := range map[string]float64{"oneslot_queue_wait_seconds": 8, "oneslot_slot_seconds": 4800, "oneslot_time_to_first_token_seconds": 6, "oneslot_thinking_seconds": 8} {
+	for name, seconds := range map[string]float64{"oneslot_queue_wait_seconds": 16, "oneslot_slot_seconds": 9600, "oneslot_ttft_seconds": 15, "oneslot_ttfa_seconds": 9, "oneslot_thinking_seconds": 12} {
 		h := families[name].GetMetric()[0].GetHistogram()
 		if h.GetSampleSum() != seconds {
 			t.Errorf("%s adds up to %v, want %v seconds", name, h.GetSampleSum(), seconds)
@@ -106,7 +124,7 @@ func TestCounts(t *testing.T) {
 func TestGauges(t *testing.T) {
 	a := fixed{snap: queue.Snapshot{Waiting: make([]queue.Waiter, 3), Slots: []queue.Slot{{Name: "spark", State: line.Busy}, {Name: "ember", State: line.Poisoned}}}}
 	b := fixed{snap: queue.Snapshot{Gate: queue.Paused, Waiting: make([]queue.Waiter, 2), Slots: []queue.Slot{{Name: "third", State: line.Idle}}}}
-	families := scrape(t, New(written, a, b))
+	families := scrape(t, watched(a, b))
 	states := values(families["oneslot_slot_state"])
 	on := 0.0
 	for _, v := range states {
@@ -115,7 +133,7 @@ func TestGauges(t *testing.T) {
 	if len(states) != 15 || on != 3 || states["spark busy"] != 1 || states["ember poisoned"] != 1 || states["third idle"] != 1 {
 		t.Errorf("the states are %v", states)
 	}
-	if got := values(families["oneslot_queue_waiting"])[""]; got != 5 {
+	if got := values(families["oneslot_queue_depth"])[""]; got != 5 {
 		t.Errorf("%v wait, want 5", got)
 	}
 	if got := values(families["oneslot_queue_gate"]); got["paused"] != 1 || got["open"] != 0 || got["draining"] != 0 {
@@ -124,11 +142,11 @@ func TestGauges(t *testing.T) {
 	if got := values(families["oneslot_queue_up"])[""]; got != 1 {
 		t.Errorf("up is %v", got)
 	}
-	families = scrape(t, New(written, a, fixed{err: errors.New("no Redis")}))
+	families = scrape(t, watched(a, fixed{err: errors.New("no Redis")}))
 	if got := values(families["oneslot_queue_up"])[""]; got != 0 {
 		t.Errorf("with a store that does not answer up is %v", got)
 	}
-	if got := values(families["oneslot_queue_waiting"])[""]; got != 3 {
+	if got := values(families["oneslot_queue_depth"])[""]; got != 3 {
 		t.Errorf("%v wait where one line answers, want 3", got)
 	}
 }
@@ -136,9 +154,9 @@ func TestGauges(t *testing.T) {
 // TestNames hold to Prometheus' conventions and to the package's promise: a
 // prefix, units, help, and no label value that a caller can choose.
 func TestNames(t *testing.T) {
-	m := New(written, fixed{snap: queue.Snapshot{Slots: []queue.Slot{{Name: "spark"}}}})
+	m := watched(fixed{snap: queue.Snapshot{Slots: []queue.Slot{{Name: "spark"}}}})
 	m.Finished(row(ledger.Served, "spark", 1, usage.Tokens{}))
-	m.Request("/v1/usage/:id", 404)
+	m.Request("/v1/usage/:id", 404, false)
 	shape := regexp.MustCompile(`^oneslot_[a-z_]+$`)
 	for name, f := range scrape(t, m) {
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
@@ -159,6 +177,13 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// watched are metrics with gauges.
+func watched(lines ...Line) *Metrics {
+	m := New(written)
+	m.Watch(lines...)
+	return m
+}
+
 // written is a ledger whose writes go well.
 func written() error { return nil }
 
@@ -167,6 +192,37 @@ func TestLedgerThatFails(t *testing.T) {
 		got := scrape(t, New(ledger))["oneslot_ledger_up"]
 		if got == nil || got.Metric[0].GetGauge().GetValue() != want {
 			t.Errorf("oneslot_ledger_up is %v, want %v", got, want)
+		}
+	}
+}
+
+// TestDeployed: every metric that the alert rules and the dashboard name is one of
+// ours, so that neither is silent for a wrong name.
+func TestDeployed(t *testing.T) {
+	m := watched(fixed{snap: queue.Snapshot{Slots: []queue.Slot{{Name: "spark"}}}})
+	cut := row(ledger.SlotLost, "spark", 1, usage.Tokens{Completion: usage.Count{N: 1, Source: usage.Engine}})
+	cut.AnswerStarted = true
+	m.Finished(cut)
+	m.Request("", 200, false)
+	m.Poisoned("spark")
+	families := scrape(t, m)
+	name := regexp.MustCompile(`oneslot_[a-z_]+`)
+	used := map[string]bool{}
+	for _, file := range []string{"alerts.yaml", "alerts_test.yaml", "grafana.json"} {
+		text, err := os.ReadFile("../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range name.FindAllString(string(text), -1) {
+			if found = strings.TrimSuffix(found, "_bucket"); families[found] == nil {
+				t.Errorf("%s names %s, which there is not", file, found)
+			}
+			used[found] = true
+		}
+	}
+	for found := range families {
+		if strings.HasPrefix(found, "oneslot_") && !used[found] {
+			t.Errorf("neither alerts nor dashboard show %s", found)
 		}
 	}
 }

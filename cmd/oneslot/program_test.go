@@ -64,6 +64,12 @@ const base = "http://proxy.test"
 // caller's bubble. settings is YAML beside the engine's row.
 func start(t *testing.T, sim simengine.Config, settings string, first ...answering) *proxyUnderTest {
 	t.Helper()
+	return startWith(t, sim, settings, func(d dialer) dialer { return d }, first...)
+}
+
+// startWith is start with a network around that of the engine.
+func startWith(t *testing.T, sim simengine.Config, settings string, around func(dialer) dialer, first ...answering) *proxyUnderTest {
+	t.Helper()
 	engine, toEngine := simtest.Pipe(t, sim, func(next http.Handler) http.Handler { return before(first, next) })
 	p := &proxyUnderTest{t: t, engine: engine, logs: &lockedBuffer{}}
 	line := simtest.NewPipes()
@@ -83,7 +89,7 @@ func start(t *testing.T, sim simengine.Config, settings string, first ...answeri
 		ended <- run(ctx, []string{"serve", "--config", file}, world{
 			out: io.Discard, errs: p.logs,
 			listen: func(string, string) (net.Listener, error) { return line, nil },
-			dial:   toEngine.Transport.(*http.Transport).DialContext,
+			dial:   around(toEngine.Transport.(*http.Transport).DialContext),
 		})
 	}()
 	transport := &http.Transport{DialContext: line.Dial, DisableCompression: true}

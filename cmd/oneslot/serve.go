@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"oneslot/api"
+	"oneslot/api/metrics"
 	"oneslot/configs"
+	"oneslot/internal/telemetry"
 	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/engine"
@@ -49,6 +51,8 @@ type program struct {
 	listen  net.Listener
 	redis   redis.UniversalClient // nil: none is configured
 	ledger  *ledger.Ledger
+	metrics *metrics.Metrics
+	traces  *telemetry.Telemetry
 	engines []*engine.Engine
 	pools   []*api.Pool
 	server  *api.Server
@@ -94,6 +98,10 @@ func (p *program) build(ctx context.Context, w *world) error {
 		return err
 	}
 	if err := p.book(ctx); err != nil {
+		return err
+	}
+	p.metrics = metrics.New(p.ledger.Err)
+	if err := p.trace(ctx, w); err != nil {
 		return err
 	}
 	targets, err := p.targets(w)
@@ -217,4 +225,4 @@ func redact(url string) string {
 	return url
 }
 
-var _ queue.Settler = settler{}
+var _ queue.Settler = (*settler)(nil)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"oneslot/api"
 	"oneslot/api/metrics"
 	"oneslot/configs"
+	"oneslot/internal/telemetry"
 	"oneslot/internal/tokenizer"
 	shared "oneslot/ledger/redis"
 	"oneslot/ledger/sqlite"
@@ -84,7 +86,7 @@ func (p *program) lines(runner *proxy.Proxy) error {
 		if err != nil {
 			return err
 		}
-		if pool.Queue, err = queue.New(store, settler{runner}, cfg); err != nil {
+		if pool.Queue, err = queue.New(store, &settler{proxy: runner, poisoned: p.metrics.Poisoned}, cfg); err != nil {
 			return err
 		}
 		q := pool.Queue
@@ -97,15 +99,48 @@ func (p *program) lines(runner *proxy.Proxy) error {
 	return nil
 }
 
-// settler tells the queue of engines in the queue's words.
-type settler struct{ proxy *proxy.Proxy }
+// settler tells the queue of engines in the queue's words, and counts the slots
+// that could not be made idle.
+type settler struct {
+	proxy    *proxy.Proxy
+	poisoned func(slot string)
+	bad      sync.Map // of slot to whether it was counted
+}
 
 // Settle is proxy.Settle.
-func (s settler) Settle(ctx context.Context, slot string) error {
+func (s *settler) Settle(ctx context.Context, slot string) error {
 	err := s.proxy.Settle(ctx, slot)
-	if errors.Is(err, engine.ErrUnreachable) {
+	switch {
+	case err == nil:
+		s.bad.Delete(slot)
+	case errors.Is(err, engine.ErrUnreachable):
 		return fmt.Errorf("%w: %w", queue.ErrDown, err)
+	case errors.Is(err, context.Canceled): // nobody wants to know any more
+	default:
+		if _, counted := s.bad.LoadOrStore(slot, true); !counted {
+			s.poisoned(slot)
+		}
 	}
+	return err
+}
+
+// trace begins to send telemetry, if a collector is configured.
+func (p *program) trace(ctx context.Context, w *world) (err error) {
+	servers := map[string]string{}
+	for _, e := range p.cfg.EngineConfigs() {
+		servers[e.Name] = e.URL
+	}
+	p.traces, err = telemetry.New(ctx, telemetry.Config{
+		Endpoint: p.cfg.Telemetry.OTLP, Version: versionText(), Servers: servers, Gatherer: p.metrics.Gatherer(), Dial: w.dial,
+		Warn: func(err error) {
+			p.log.Warn("telemetry cannot be sent; requests are served all the same", zap.Error(err))
+		},
+	})
+	p.closers = append(p.closers, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), lastMoment)
+		defer cancel()
+		return p.traces.Close(ctx)
+	})
 	return err
 }
 
@@ -115,8 +150,9 @@ func (p *program) edge(runner *proxy.Proxy) (*api.Server, error) {
 	for _, pool := range p.pools {
 		lines = append(lines, pool.Queue)
 	}
+	p.metrics.Watch(lines...)
 	return api.New(api.Deps{
-		Pools: p.pools, Proxy: runner, Ledger: p.ledger, Metrics: metrics.New(p.ledger.Err, lines...), Log: p.log.WithOptions(zap.WithCaller(false)), Started: time.Now(),
+		Pools: p.pools, Proxy: runner, Ledger: p.ledger, Metrics: p.metrics, Telemetry: p.traces, Log: p.log.WithOptions(zap.WithCaller(false)), Started: time.Now(),
 	}, p.cfg.APIConfig())
 }
 

@@ -11,9 +11,9 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
-	"configs":             {"api", "api/retry", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "queue/address"},
-	"api":                 {"api/metrics", "api/openapi", "api/report", "api/retry", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "api/board"},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
+	"configs":             {"api", "api/retry", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "internal/telemetry", "queue/address"},
+	"api":                 {"api/metrics", "api/openapi", "api/report", "api/retry", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "internal/telemetry", "api/board"},
 	"api/openapi":         {},
 	"api/report":          {"internal/openai", "ledger", "ledger/export"},
 	"api/board":           {"queue", "queue/line", "proxy", "usage"},
@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/openai":     {},
 	"internal/tokenizer":  {},
 	"internal/remote":     {},
+	"internal/telemetry":  {"ledger"},
 	"internal/simengine":  {"internal/simengine/..."},
 	"internal/arch":       {},
 	"bench/fairness":      {"queue/line"},
@@ -70,7 +71,8 @@ var fences = []struct {
 	{"github.com/daulet/tokenizers", []string{"internal/tokenizer"}, "it needs a native library, everything else builds without"},
 	{"github.com/spf13/", []string{"cmd/oneslot"}, "the command line is cmd's"},
 	{"github.com/knadh/koanf/", []string{"configs"}, "settings are read in one place"},
-	{"github.com/prometheus/", []string{"api/metrics"}, "metrics have one home"},
+	{"github.com/prometheus/", []string{"api/metrics", "internal/telemetry"}, "metrics have one home, and one way out"},
+	{"go.opentelemetry.io/", []string{"internal/telemetry"}, "what is off costs nothing, and the rest knows no spans"},
 }
 
 func TestImports(t *testing.T) {

@@ -87,6 +87,7 @@ type Client struct {
 	status   func() string
 	waiting  bool // status is that of the line
 	header   func(http.Header)
+	signs    int         // of life
 	added    http.Header // by AddHeader
 	unwatch  func() bool // ends the watch on the caller of an answer that is kept
 }
@@ -176,6 +177,13 @@ func (c *Client) Committed() bool {
 	return c.told != 0
 }
 
+// Beats is how many signs of life were sent.
+func (c *Client) Beats() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.signs
+}
+
 // closed reports whether nothing more is to be said. The caller holds mu.
 func (c *Client) closed() bool {
 	return c.released || c.ended || c.err != nil && c.cfg.Keep == nil
@@ -225,6 +233,7 @@ func onlyComments(text []byte) bool {
 // beat adds one sign of life. Whatever is pending stands before it, and is made
 // of whole events.
 func (c *Client) beat() {
+	c.signs++
 	if !c.cfg.Stream {
 		c.out.buf = append(c.out.buf, '\n')
 		return

@@ -163,6 +163,7 @@ func (e *Engine) run(ctx context.Context, path string, body []byte) (*http.Respo
 	if err != nil {
 		return nil, err
 	}
+	addHeader(ctx, req.Header)
 	info, known := e.Known()
 	req.Close = known && info.Dialect.HangsUp
 	resp, err := e.client.Do(req)
@@ -177,14 +178,7 @@ func (e *Engine) request(ctx context.Context, method, path string, body []byte) 
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", "oneslot")
-	req.Header.Set("Accept", "text/event-stream, application/json")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if e.cfg.APIKey != "" {
-		req.Header.Set("Authorization", "Bearer "+e.cfg.APIKey)
-	}
+	e.setHeader(req.Header, body != nil)
 	return req, nil
 }
 

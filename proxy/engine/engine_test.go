@@ -392,3 +392,27 @@ func TestCountWithoutAnEndpoint(t *testing.T) {
 		})
 	}
 }
+
+// TestMoreHeaders: what the context carries goes with the run, and only with it.
+func TestMoreHeaders(t *testing.T) {
+	var got http.Header
+	f := newFake(t, map[string]string{"/v1/models": `{"data":[]}`})
+	f.handle("/v1/chat/completions", func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() })
+	e := open(t, engine.Config{APIKey: "k"}, f.line.dial)
+	ctx := engine.WithHeader(t.Context(), http.Header{"Traceparent": {"00-1"}})
+	resp, err := e.Chat(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if got.Get("Traceparent") != "00-1" || got.Get("Authorization") != "Bearer k" {
+		t.Errorf("the run has %v", got)
+	}
+	if resp, err = e.Chat(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if got.Get("Traceparent") != "" {
+		t.Errorf("the next run has %v", got)
+	}
+}
