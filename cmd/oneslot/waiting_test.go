@@ -150,19 +150,23 @@ func engineAsksForTime(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":{"message":"Too many requests."}}`)
 		return true
 	})
+	type told struct {
+		n int
+		reply
+	}
 	var order []int
-	done := make(chan reply)
+	done := make(chan told)
 	for n := range 15 {
 		go func() {
-			r := p.post(t.Context(), strings.Replace(hello, `"stream":true,"stream_options":{"include_usage":true},`, "", 1), http.Header{"X-Oneslot-Heartbeat": {"off"}})
-			order = append(order, n)
-			done <- r
+			done <- told{n, p.post(t.Context(), strings.Replace(hello, `"stream":true,"stream_options":{"include_usage":true},`, "", 1), http.Header{"X-Oneslot-Heartbeat": {"off"}})}
 		}()
 		synctest.Wait()
 	}
 	refused := 0
 	for range 15 {
-		if r := <-done; r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") != "" {
+		r := <-done
+		order = append(order, r.n)
+		if r.status == http.StatusTooManyRequests && r.header.Get("Retry-After") != "" {
 			refused++
 		} else if r.status != http.StatusOK {
 			t.Errorf("a client got %d %s", r.status, r.body)
@@ -235,12 +239,11 @@ func smallUsersAreServedSoon(t *testing.T) {
 	}
 	p := start(t, simengine.Config{Thinking: 30, Answer: 18, TokensPerSecond: 10}, keys+"]\nqueue: {max_waiting_per_key: 32}")
 	var order []string
-	done := make(chan struct{})
+	done := make(chan string)
 	ask := func(name string) {
 		go func() {
 			p.post(t.Context(), hello, http.Header{"Authorization": {"Bearer secret-" + name}})
-			order = append(order, name)
-			done <- struct{}{}
+			done <- name
 		}()
 		synctest.Wait()
 	}
@@ -249,7 +252,7 @@ func smallUsersAreServedSoon(t *testing.T) {
 	}
 	ask("b")
 	for range 21 {
-		<-done
+		order = append(order, <-done)
 	}
 	if order[1] != "b" && order[2] != "b" {
 		t.Errorf("served in the order %v", order)
