@@ -166,16 +166,22 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 	report = proxy.NotRun()
 	err = x.pool.Queue.Do(ctx, x.job, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
-		x.row.Outcome, x.row.Engine, x.row.QueueWait = ledger.Running, hold.Slot, hold.Waited
+		x.row.Outcome, x.row.Engine, x.row.QueueWait = ledger.Running, s.engineOf(hold.Slot), hold.Waited
 		s.note(s.Ledger.Update(x.row))
 		if more := x.trace.Granted(x.row, x.call.Request.Body); more != nil {
 			ctx = engine.WithHeader(ctx, more)
 		}
 		began := time.Now()
-		x.call.Slot, x.call.Idle = hold.Slot, hold.Idle
-		defer func() { x.row.Slot = time.Since(began) }()
+		x.call.Slot, x.call.Idle, x.call.Begin = hold.Slot, hold.Idle, hold.Begin
+		defer func() { x.row.Slot += time.Since(began) }()
 		var err error
+		before := report
 		report, err = s.Proxy.Serve(ctx, x.call, x.client)
+		report.After(&before.Report)
+		if errors.Is(err, queue.ErrPreempted) {
+			s.backInLine(x)
+			return err
+		}
 		if p := (*openai.Problem)(nil); errors.As(err, &p) && !errors.Is(err, proxy.ErrEngine) {
 			err = fmt.Errorf("%w: %w", errRefused, err)
 		}
@@ -204,13 +210,8 @@ func (s *Server) connect(c echo.Context, x *exchange) error {
 	if x.call.Budget.Tokens != budget.NoLimit && s.Proxy.Unsupported(x.call, x.pool.Slots()) {
 		client.AddHeader("X-Oneslot-Budget", "unsupported")
 	}
-	client.SetWaiting(func() string {
-		if p, ok := x.pool.Queue.Place(x.row.ID); ok {
-			return placeText(p)
-		}
-		return ""
-	})
 	x.client = client
+	x.wait()
 	if x.visit != nil {
 		x.visit.Start(client)
 	}

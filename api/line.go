@@ -19,14 +19,8 @@ import (
 // newBoard makes what shows the lines of all pools.
 func (s *Server) newBoard() *board.Board {
 	cfg := board.Config{Live: s.Proxy.Live, Heartbeat: s.cfg.Client.Heartbeat, Lost: func(slot string) bool {
-		for _, p := range s.Pools {
-			for _, e := range p.Engines {
-				if e.Name() == slot {
-					return e.Missing()
-				}
-			}
-		}
-		return false
+		e := s.engineWith(slot)
+		return e != nil && e.Missing()
 	}}
 	for _, p := range s.Pools {
 		cfg.Lines = append(cfg.Lines, p.Queue)

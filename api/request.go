@@ -10,6 +10,7 @@ import (
 
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
+	"oneslot/ledger"
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
@@ -61,13 +62,14 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 		x.ask.Sum(c.Path(), body)
 	}
 	x.pool = pool
-	x.job = queue.Job{ID: x.row.ID, Key: x.row.Key, Class: class, Limit: who.maxWaiting}
+	x.job = queue.Job{ID: x.row.ID, Key: x.row.Key, Class: class, Limit: who.maxWaiting, Size: len(body)}
 	if s.cfg.RefuseHopeless && !req.Stream {
 		x.job.Patience = x.ask.Patience.Most()
 	}
 	x.row.Class = class.String()
 	x.call = &proxy.Call{
-		ID: x.row.ID, Key: x.row.Key, Request: req, Talk: talk, Field: field,
+		Again: queue.ErrPreempted,
+		ID:    x.row.ID, Key: x.row.Key, Request: req, Talk: talk, Field: field,
 		Budget: ask, Sources: req.IncludeSources || s.cfg.Sources,
 	}
 	return nil
@@ -196,4 +198,22 @@ func (s *Server) countTokens(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, map[string]any{"input_tokens": n.N, "oneslot": map[string]any{"source": n.Source}})
+}
+
+// backInLine notes that the request waits again: its slot went to a better one.
+func (s *Server) backInLine(x *exchange) {
+	x.hold.Store(nil)
+	x.wait()
+	x.row.Outcome, x.row.Engine = ledger.Queued, ""
+	s.note(s.Ledger.Update(x.row))
+}
+
+// wait has the client's heartbeats say where it stands.
+func (x *exchange) wait() {
+	x.client.SetWaiting(func() string {
+		if p, ok := x.pool.Queue.Place(x.row.ID); ok {
+			return placeText(p)
+		}
+		return ""
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
+	"oneslot/proxy/engine"
 	"oneslot/proxy/surface"
 	"oneslot/proxy/surface/chat"
 	"oneslot/proxy/surface/completions"
@@ -222,6 +224,25 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.retries.Close()
 	if err := s.server.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.server.Close())
+	}
+	return nil
+}
+
+// engineOf is the name of the engine that has a slot.
+func (s *Server) engineOf(slot string) string {
+	if e := s.engineWith(slot); e != nil {
+		return e.Name()
+	}
+	return slot
+}
+
+func (s *Server) engineWith(slot string) *engine.Engine {
+	for _, p := range s.Pools {
+		for _, e := range p.Engines {
+			if slices.Contains(e.Slots(), slot) {
+				return e
+			}
+		}
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ const noName = "default"
 func (p *Pool) Slots() []string {
 	var names []string
 	for _, e := range p.Engines {
-		names = append(names, e.Name())
+		names = append(names, e.Slots()...)
 	}
 	return names
 }

@@ -97,7 +97,8 @@ func TestLineView(t *testing.T) {
 	})
 }
 
-// TestPausedView and estimates: both show once they are there.
+// TestPausedView and estimates: both show once they are there. Nobody knows how long a
+// line is paused.
 func TestPausedView(t *testing.T) {
 	inBubble(t, setup{sim: simengine.Config{TokensPerSecond: 10, Thinking: 10, Answer: 10}}, func(t *testing.T, e *edge) {
 		for range 6 {
@@ -108,13 +109,21 @@ func TestPausedView(t *testing.T) {
 		waits := e.behind(ctx, ask("", nil))
 		<-time.After(time.Second)
 		v := e.do(call{path: "/v1/queue"}).json(t)
+		if eta := v["waiters"].([]any)[0].(map[string]any)["eta_seconds"]; v["paused"] != true || v["waiting"] != 1.0 || v["running"] != 0.0 || eta != nil {
+			t.Errorf("the paused view is %v", v)
+		}
+		e.must(e.pool.Queue.Switch(queue.Open))
+		next := e.behind(ctx, ask("", nil))
+		<-time.After(time.Second)
+		v = e.do(call{path: "/v1/queue"}).json(t)
 		eta, _ := v["waiters"].([]any)[0].(map[string]any)["eta_seconds"].(map[string]any)
 		recent, _ := v["recent"].(map[string]any)["slot_seconds"].(map[string]any)
-		if v["paused"] != true || v["waiting"] != 1.0 || v["running"] != 0.0 || eta["p50"] == nil || eta["p90"] == nil || recent["p50"] == nil || recent["p90"] == nil {
+		if v["paused"] != false || v["waiting"] != 1.0 || v["running"] != 1.0 || eta["p50"] == nil || eta["p90"] == nil || recent["p50"] == nil || recent["p90"] == nil {
 			t.Errorf("the view is %v", v)
 		}
 		leave()
 		<-waits
+		<-next
 	})
 }
 

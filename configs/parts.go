@@ -30,7 +30,7 @@ import (
 // config is the engine's part.
 func (e Engine) config(c *Config) engine.Config {
 	return engine.Config{
-		Name: e.Name, URL: e.URL, Model: e.Model, Dialect: e.Dialect, APIKey: e.APIKey,
+		Name: e.Name, URL: e.URL, Model: e.Model, Dialect: e.Dialect, APIKey: e.APIKey, Slots: e.Slots,
 		SoleClient: e.SoleClient == nil || *e.SoleClient, Headers: time.Duration(c.Limits.EngineHeaders),
 	}
 }

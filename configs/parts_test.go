@@ -44,7 +44,7 @@ telemetry: {metrics_public: true}
 		edge.Keys[i] = api.Key{Name: edge.Keys[i].Name, SHA256: edge.Keys[i].SHA256, Class: edge.Keys[i].Class, MaxClass: edge.Keys[i].MaxClass, MaxWaiting: edge.Keys[i].MaxWaiting, Admin: edge.Keys[i].Admin, Field: edge.Keys[i].Field}
 	}
 	for name, c := range map[string][2]any{
-		"engine": {cfg.EngineConfigs(), []engine.Config{{Name: "a", URL: "http://a", Model: "m", Dialect: "vllm", APIKey: "k", Headers: s(14)}}},
+		"engine": {cfg.EngineConfigs(), []engine.Config{{Name: "a", URL: "http://a", Model: "m", Dialect: "vllm", APIKey: "k", Slots: 1, Headers: s(14)}}},
 		"queue":  {cfg.QueueConfig([]string{"a"}), queue.Config{Slots: []string{"a"}, MaxWaiting: 1, MaxWaitingPerKey: 2, MaxWait: s(3), StarvationAfter: s(9), Lease: s(60), AbortBound: s(7), PoisonGrace: s(8)}},
 		"proxy":  {cfg.ProxyConfig(), proxy.Config{MaxEvent: 12, Idle: s(15), FirstToken: s(16), AbortBound: s(7), Drain: true}},
 		"ledger": {cfg.LedgerConfig(), ledger.Config{Dir: "/d", Retention: s(9), MaxRows: 10}},

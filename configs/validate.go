@@ -73,8 +73,8 @@ func (c *Config) validateEngines() error {
 			// Without it nobody could tell whose line a request belongs to.
 			faults = append(faults, fmt.Errorf("%smodel: is missing; with more than one engine each must name its model, and engines of one name share a line", at))
 		}
-		if e.Slots != 1 {
-			faults = append(faults, fmt.Errorf("%sslots: %d: an engine has one slot here; name the engine twice for two", at, e.Slots))
+		if e.Slots > 1 && strings.Contains(e.Name, "#") {
+			faults = append(faults, fmt.Errorf("%sname: %q holds a #, by which the slots of an engine are told apart", at, e.Name))
 		}
 		if _, ok := formats[e.Format]; !ok && e.Format != autoFormat {
 			faults = append(faults, fmt.Errorf("%sformat: no format is named %q; there are %s", at, e.Format, nameList(formats)))

@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 		"alias":              {"engines: [{url: \"http://a\", model: m}]\nmodels: {gpt-4o: n}\n", `models.gpt-4o: "n" is no engine's model`},
 		"dialect":            {"engines: [{url: \"http://a\", dialect: tgi}]\n", `engines[0].dialect: "tgi" is none of auto, sglang, vllm, llamacpp, openai`},
 		"scheme":             {"engines: [{url: \"box:30000\"}]\n", `engines[0].url "box:30000" must begin with http:// or https:// and name a host`},
-		"two slots":          {"engines: [{url: \"http://a\", slots: 2}]\n", `engines[0].slots: 2: an engine has one slot here; name the engine twice for two`},
+		"ambiguous slots":    {"engines: [{url: \"http://a\", name: \"a#2\", slots: 2}]\n", `engines[0].name: "a#2" holds a #`},
 		"models of two":      {"engines: [{url: \"http://a\", model: m}, {url: \"http://b\"}]\n", "engines[1].model: is missing; with more than one engine each must name its model, and engines of one name share a line"},
 		"name twice":         {"engines: [{name: a, url: \"http://a\", model: m}, {name: a, url: \"http://b\", model: m}]\n", `engines[1].name: "a" is taken by another engine`},
 		"format twice":       {"formats: [{name: a, starts_in: answer}, {name: a, starts_in: answer}]\n", `formats[1].name: another row is named "a" too`},
@@ -97,7 +97,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 listen: here
 data: ""
 queue: {lease: 15, lese: 1}
-engines: [{url: "ftp://a", format: nope, slots: 3}, {name: engine}]
+engines: [{url: "ftp://a", format: nope}, {name: engine}]
 keys: [{name: ""}]
 cors_origins: [x]
 models: {a: b}
@@ -105,7 +105,7 @@ formats: [{name: f, open: [x]}]
 redis: redis://10.0.0.1
 `, []string{"ONESLOT_NOPE=1"}, map[string]any{"telemetry.log": "loud"})
 	for _, want := range []string{
-		"listen:", "data:", "queue.lease:", "queue.lese:", "engines[0].url", "engines[0].format:", "engines[0].slots:", "engines[1].url", "engines[1].name:",
+		"listen:", "data:", "queue.lease:", "queue.lese:", "engines[0].url", "engines[0].format:", "engines[1].url", "engines[1].name:",
 		"keys[0]:", "cors_origins[0]:", "formats[0]:", "redis:", "ONESLOT_NOPE:", "telemetry.log:",
 	} {
 		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, want) }) {

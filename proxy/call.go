@@ -33,6 +33,24 @@ type Call struct {
 	// with the request. Both come from the queue.
 	Slot string
 	Idle func()
+	// Begin is called before the first of the answer is given out; false says that
+	// it must not be, since the slot goes to a better call. Again is the cause with
+	// which the hold ends then: the client is not told, since Serve will be called
+	// once more. Zero means that the answer may always begin.
+	Begin func() bool
+	Again error
+}
+
+// yields reports whether nothing is to be given out, since the slot goes to a
+// better call. That is decided once, when there is something to give.
+func (p *pump) yields(gives bool) bool {
+	if gives && !p.begun && !p.yielded {
+		p.begun = p.call.Begin == nil || p.call.Begin()
+		if p.yielded = !p.begun; p.yielded {
+			p.run.stop(p.call.Again)
+		}
+	}
+	return p.yielded
 }
 
 // A Report is what a request used, and when.

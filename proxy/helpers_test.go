@@ -147,6 +147,8 @@ type rig struct {
 	slot   string // that requests are served on
 	budget int    // of thinking, in tokens; newRig sets it to no limit
 	room   int    // see budget.Ask
+	again  error  // Call.Again: Serve is called once more after it
+	begin  func() bool
 }
 
 // setup says what a test wants to be different.
@@ -229,6 +231,7 @@ func (r *rig) startAs(body string, field openai.ReasoningField) *exchange {
 	call := &proxy.Call{
 		ID: id, Key: "team-a", Request: req, Talk: talk, Field: field,
 		Sources: req.IncludeSources, Budget: budget.Ask{Tokens: r.budget, Room: r.room, Named: r.budget != budget.NoLimit}, Slot: r.slot, Idle: func() { x.idle.Add(1) },
+		Begin: r.begin, Again: r.again,
 	}
 	go func() {
 		defer close(x.done)
@@ -237,6 +240,9 @@ func (r *rig) startAs(body string, field openai.ReasoningField) *exchange {
 		defer client.Release()
 		began := time.Now()
 		x.report, x.err = r.proxy.Serve(hold, call, client)
+		if r.again != nil && errors.Is(x.err, r.again) {
+			x.report, x.err = r.proxy.Serve(context.WithoutCancel(hold), call, client)
+		}
 		x.took = time.Since(began)
 		if x.err != nil {
 			client.Fail(x.err)

@@ -56,9 +56,9 @@ func (c *Config) leave(r *run) {
 	}
 }
 
-// A Target is one engine slot and how its output is read.
+// A Target is one engine and how its output is read.
 type Target struct {
-	// Engine is where the slot is.
+	// Engine is where the slots are.
 	Engine *engine.Engine
 	// Format tells thinking from answer.
 	Format reasoning.Format
@@ -77,6 +77,7 @@ type target struct {
 	other   *reasoning.Format
 	counter usage.Counter
 	watch   *cache.Watch
+	others  // the runs on it
 	// stuck is set once a run with closed thinking was seen to think on.
 	stuck atomic.Bool
 	// deaf is set once the engine's own budget was seen to do nothing.
@@ -93,7 +94,7 @@ type Proxy struct {
 	runs map[string]*live
 }
 
-// New returns a Proxy for the targets, which are named by their engines.
+// New returns a Proxy for the targets, whose slots are named by their engines.
 func New(targets []Target, cfg Config) *Proxy {
 	p := &Proxy{cfg: cfg.withDefaults(), targets: map[string]*target{}, runs: map[string]*live{}}
 	for _, t := range targets {
@@ -102,12 +103,15 @@ func New(targets []Target, cfg Config) *Proxy {
 		if counter == nil {
 			counter = t.Engine
 		}
-		p.targets[t.Engine.Name()] = &target{engine: t.Engine, format: t.Format, other: t.Else, counter: counter, watch: cache.NewWatch(t.Engine, local)}
+		one := &target{engine: t.Engine, format: t.Format, other: t.Else, counter: counter, watch: cache.NewWatch(t.Engine, local)}
+		for _, slot := range t.Engine.Slots() {
+			p.targets[slot] = one
+		}
 	}
 	return p
 }
 
-// Settle waits until the engine of a slot has been seen idle; see engine.Settle. It
+// Settle waits until the slot of an engine has been proved free; see engine.Settle. It
 // does not wait for one that is not there, so that this can be told at once.
 func (p *Proxy) Settle(ctx context.Context, slot string) error {
 	t, err := p.target(slot)
@@ -117,7 +121,7 @@ func (p *Proxy) Settle(ctx context.Context, slot string) error {
 	if err := t.engine.Ready(ctx); errors.Is(err, engine.ErrUnreachable) {
 		return err
 	}
-	return t.engine.Settle(ctx)
+	return t.engine.Settle(ctx, t.except(slot))
 }
 
 func (p *Proxy) target(slot string) (*target, error) {
@@ -141,6 +145,8 @@ func (t *target) read(info engine.Info) *reasoning.Format {
 // had been used when it ended is in the report in every case. The error is
 // nil for a complete answer; else it is ErrClient, an *openai.Problem for the
 // engine's refusal, one of the ErrEngine family, or the cause of ctx.
+// When that is call.Again nothing of an answer has reached the client, and Serve may
+// be called again.
 func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client) (Report, error) {
 	t, err := p.target(call.Slot)
 	if err != nil {
@@ -190,11 +196,12 @@ func (p *Proxy) Unsupported(call *Call, slots []string) bool {
 // attempt is one run on the engine, of the few that make an answer.
 func (p *Proxy) attempt(ctx context.Context, u *pump) (Report, error) {
 	r := newRun(ctx, u.order, p.cfg.AbortBound, func(cause error) {
-		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errBudget) && !benign(cause) {
+		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errBudget) && !errors.Is(cause, u.call.Again) && !benign(cause) {
 			u.client.Fail(cause)
 		}
 	})
 	defer r.end()
+	defer u.order.enter(u.call.Slot, r)()
 	u.run = r
 	defer context.AfterFunc(ctx, func() { r.stop(context.Cause(ctx)) })()
 	defer context.AfterFunc(u.client.Context(), func() { p.cfg.leave(r) })()

@@ -35,6 +35,7 @@ type pump struct {
 	calling              bool      // the latest text was a tool call's
 	bounded              bool      // the meter knows the boundary
 	lost                 bool      // nothing more can be told to the client
+	begun, yielded       bool      // the answer is given out; it must not be, this time
 
 	thinking thinkingSoFar
 	visit    cache.Visit // what the engine's prefix cache makes of the prompt
@@ -63,7 +64,7 @@ func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 // is complete; whole reports whether the engine ended its stream by itself,
 // which proves that its slot is free.
 func (p *pump) move(body io.Reader) (whole bool, err error) {
-	for data, fault := range events(flushing(body, p.flush), p.cfg.MaxEvent) {
+	for data, fault := range events(flushing(timed{body, p.run}, p.flush), p.cfg.MaxEvent) {
 		if fault == nil {
 			fault = p.take(data)
 		}
@@ -89,7 +90,7 @@ func (p *pump) complete() bool { return p.reason != "" || p.split.Stopped() }
 // drain tells the client of a fault, has the engine stop, and reads on until
 // it has: an abort only works while the stream is attached.
 func (p *pump) drain(fault error, body io.Reader) {
-	if !p.thinking.cut { // else what is held back touches the end of thinking
+	if !p.thinking.cut && !p.yielded { // else what is held back touches the end of thinking
 		p.release()
 	}
 	p.run.stop(fault)
@@ -131,8 +132,8 @@ func (p *pump) take(data string) error {
 	}
 	pieces := p.split.Add(&c)
 	p.count(&c)
-	if p.thinking.cut {
-		return nil // what comes after the cut is not the client's
+	if p.thinking.cut || p.yields(speaks || c.Extra != "") {
+		return nil // what comes now is not the client's
 	}
 	p.put(pieces)
 	p.putRaw(&c)

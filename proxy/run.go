@@ -34,6 +34,7 @@ type run struct {
 	limits limits
 	watch  *time.Timer
 	heard  atomic.Int64 // when the engine last said something, ns after began; 0 is never
+	fresh  atomic.Int64 // when it last said something that was waited for, ns after began
 	opened atomic.Bool  // the headers have come
 	told   atomic.Int64 // when the finish reason came, ns after began; 0 is not yet
 }
@@ -180,4 +181,65 @@ func (r *run) end() {
 		r.watch.Stop()
 	}
 	r.tasks.Wait()
+}
+
+// others knows the runs on an engine, by slot. The zero others knows none.
+type others struct {
+	mu   sync.Mutex // guards runs
+	runs map[*run]string
+}
+
+// enter notes a run on a slot; the result ends it.
+func (o *others) enter(slot string, r *run) func() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.runs == nil {
+		o.runs = map[*run]string{}
+	}
+	o.runs[r] = slot
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.runs, r)
+	}
+}
+
+// except returns what proves that a slot is free by the runs on all others.
+func (o *others) except(slot string) *witness { return &witness{all: o, slot: slot} }
+
+// witness is an engine.Others.
+type witness struct {
+	all  *others
+	slot string
+	seen map[*run]int64 // those that had begun to answer, and for how long they had run at After
+}
+
+// Before is of engine.Others.
+func (w *witness) Before() {
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	w.seen = map[*run]int64{}
+	for r, slot := range w.all.runs {
+		if slot != w.slot && r.heard.Load() != 0 {
+			w.seen[r] = 0
+		}
+	}
+}
+
+// After is of engine.Others.
+func (w *witness) After() {
+	for r := range w.seen {
+		w.seen[r] = int64(time.Since(r.began))
+	}
+}
+
+// GoneOn is of engine.Others.
+func (w *witness) GoneOn() int {
+	n := 0
+	for r, at := range w.seen {
+		if r.fresh.Load() > at {
+			n++
+		}
+	}
+	return n
 }

@@ -184,7 +184,7 @@ func (p *pump) quiet(ctx context.Context) error {
 	settled, cancel := context.WithTimeout(ctx, p.cfg.AbortBound)
 	defer cancel()
 	defer context.AfterFunc(p.client.Context(), cancel)()
-	err := p.order.engine.Settle(settled)
+	err := p.order.engine.Settle(settled, p.order.except(p.call.Slot))
 	switch {
 	case err == nil:
 		return nil

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"time"
 
 	"oneslot/internal/openai"
 	sse "oneslot/proxy/events"
@@ -59,6 +60,22 @@ type flusher struct {
 func (f flusher) Read(p []byte) (int, error) {
 	f.flush()
 	return f.body.Read(p)
+}
+
+// timed is an engine's body that notes when something of it came that was not there
+// yet: what waits in a buffer may be old, and its run over.
+type timed struct {
+	body io.Reader
+	run  *run
+}
+
+func (t timed) Read(p []byte) (int, error) {
+	began := time.Now()
+	n, err := t.body.Read(p)
+	if now := time.Now(); n > 0 && now.Sub(began) >= time.Millisecond {
+		t.run.fresh.Store(int64(now.Sub(t.run.began)))
+	}
+	return n, err
 }
 
 // Two sides can fail, and they never share a class. A client that leaves is an

@@ -11,82 +11,86 @@ import (
 	"oneslot/queue/line"
 )
 
-// BenchmarkHandOver lets 32 clients take turns on one slot: an operation is a
-// whole call of Do whose work does nothing, with others waiting behind them.
+// BenchmarkHandOver hands a slot on, with ten waiting and with 5,000: an operation is
+// a job that joins, waits, gets the slot, does nothing and gives it back. The last
+// figure is how much of the rate with ten is left with 5,000, in one run.
 func BenchmarkHandOver(b *testing.B) {
-	for _, waiting := range []int{0, 5000} {
-		cfg := Config{Slots: []string{"one"}, MaxWaiting: 100_000, MaxWaitingPerKey: 100_000}
-		b.Run(fmt.Sprintf("memory/%d", waiting), func(b *testing.B) {
+	cfg := Config{Slots: []string{"one"}, MaxWaiting: 100_000, MaxWaitingPerKey: 100_000}
+	for name, open := range map[string]func(b *testing.B) Store{
+		"memory": func(b *testing.B) Store {
 			store, err := NewMemory(cfg)
 			if err != nil {
 				b.Fatal(err)
 			}
-			handOver(b, store, cfg, waiting)
-		})
-		b.Run(fmt.Sprintf("redis/%d", waiting), func(b *testing.B) {
-			server := startRedis(b)
-			client := server.client(b)
-			store, err := NewRedis(client, cfg)
+			return store
+		},
+		"redis": func(b *testing.B) Store {
+			store, err := NewRedis(startRedis(b).client(b), cfg)
 			if err != nil {
 				b.Fatal(err)
 			}
-			handOver(b, store, cfg, waiting)
+			return store
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			few := handOver(b, open(b), cfg, 10)
+			many := handOver(b, open(b), cfg, 5000)
+			b.ReportMetric(few/float64(b.N), "ns/job-of-10")
+			b.ReportMetric(many/float64(b.N), "ns/job-of-5000")
+			b.ReportMetric(few/many, "rate-left")
+			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
 
-func handOver(b *testing.B, store Store, cfg Config, waiting int) {
+// handOver returns how many ns it takes until b.N jobs were served while so many wait.
+func handOver(b *testing.B, store Store, cfg Config, waiting int) float64 {
 	q, err := New(store, settled{}, cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
-	work := func(_ context.Context, h *Hold) error { h.Idle(); return nil }
-	var next atomic.Int64
+	var made, served atomic.Int64
 	ctx, leave := context.WithCancel(b.Context())
-	var wg, behind sync.WaitGroup
-	first, blocked := make(chan struct{}), make(chan struct{})
-	go func() {
-		_ = q.Do(ctx, Job{ID: id(int(next.Add(1)))}, func(_ context.Context, h *Hold) error {
+	first, blocked, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		_ = q.Do(ctx, Job{ID: id(int(made.Add(1)))}, func(_ context.Context, h *Hold) error {
 			close(blocked)
 			<-first
 			h.Idle()
 			return nil
 		})
-	}()
+	})
 	<-blocked
-	// Those who wait behind are refilled, since whoever is served was one of them.
 	for range waiting {
-		behind.Go(func() {
+		all.Go(func() {
 			for ctx.Err() == nil {
-				_ = q.Do(ctx, Job{ID: id(int(next.Add(1)))}, work)
+				_ = q.Do(ctx, Job{ID: id(int(made.Add(1)))}, func(_ context.Context, h *Hold) error {
+					h.Idle()
+					if served.Add(1) == int64(b.N) {
+						close(done)
+					}
+					return nil
+				})
 			}
 		})
 	}
-	for waiting > 0 {
-		if s, err := q.Snapshot(ctx); err == nil && len(s.Waiting) >= waiting {
-			break
+	for many := 0; many < waiting; {
+		<-time.After(20 * time.Millisecond)
+		if s, err := q.Snapshot(ctx); err == nil {
+			many = len(s.Waiting)
 		}
 	}
+	began := time.Now()
 	close(first)
-	b.ResetTimer()
-	var left atomic.Int64
-	left.Store(int64(b.N))
-	for range 32 {
-		wg.Go(func() {
-			for left.Add(-1) >= 0 {
-				if err := q.Do(ctx, Job{ID: id(int(next.Add(1)))}, work); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	b.StopTimer()
+	<-done
+	took := time.Since(began)
 	leave()
-	behind.Wait()
+	all.Wait()
 	if err := q.Close(context.Background()); err != nil {
 		b.Error(err)
 	}
+	return float64(took)
 }
 
 type settled struct{}

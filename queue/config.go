@@ -193,6 +193,9 @@ var (
 	ErrWaited = fmt.Errorf("%w: waited too long", ErrAbandoned)
 	// ErrLeft: the client's context ended while the job waited.
 	ErrLeft = fmt.Errorf("%w: the client left", ErrAbandoned)
+	// ErrPreempted is the cause of a context of work whose slot goes to a better job.
+	// Work that returns it is called again later; Do never returns it.
+	ErrPreempted = fmt.Errorf("%w: the slot goes to a better job", ErrAbandoned)
 	// ErrCancelled: Cancel was called, while the job waited or while it ran.
 	ErrCancelled = fmt.Errorf("%w: cancelled", ErrAbandoned)
 	// ErrSlotLost: the lease on the slot could not be kept while the job ran.

@@ -38,9 +38,13 @@ func TestTwoStores(t *testing.T) {
 
 func randomConfig(seed int) Config {
 	r := rand.New(rand.NewPCG(uint64(seed), 1))
+	many := 1 + r.IntN(3)
+	if seed%5 == 4 {
+		many = 3
+	}
 	return Config{
 		Name:             fmt.Sprintf("seed%d", seed),
-		Slots:            []string{"a", "b c", "d"}[:1+r.IntN(3)],
+		Slots:            []string{"a", "b c", "d"}[:many],
 		MaxWaiting:       []int{2 + r.IntN(8), 40}[seed/2%2],
 		MaxWaitingPerKey: []int{1 + r.IntN(4), 40}[seed/4%2],
 		PoisonGrace:      3 * time.Second,
@@ -58,6 +62,7 @@ func diverge(store *redisStore, cfg Config, seed int) string {
 		epoch: map[string]int64{},
 		ill:   seed%3 == 0,
 		crowd: seed%4 == 2,
+		press: seed%5 > 2,
 		luck:  []int{40, 15}[seed%2],
 	}
 	store.clock = func() int64 { return s.now.UnixMicro() }
@@ -107,11 +112,13 @@ type schedule struct {
 	epoch   map[string]int64
 	ill     bool   // engines are mostly out of order
 	crowd   bool   // many wait
+	press   bool   // batch jobs are asked for their slots
 	luck    int    // one step in so many finds the data lost
 	by      string // who takes the next step
 	made    int
 	tickets []line.Ticket
 	grants  []line.Grant
+	asks    []line.Grant
 	oldest  int64 // since when the first in line goes without the slot, at the last look
 	edge    bool  // it begins to starve right now
 }
@@ -151,6 +158,7 @@ func (s *schedule) learn(by line.Caller, r line.Reply) {
 		s.tickets[len(s.tickets)-1].Arrival = r.Arrival
 	}
 	s.grants = append(s.grants, r.Grants...)
+	s.asks = append(s.asks, r.Asks...)
 	if r.View != nil && len(r.View.Tickets) > 0 {
 		last := map[line.Purse]int64{}
 		for _, a := range r.View.Accounts {
@@ -211,9 +219,24 @@ func (s *schedule) grant() line.Grant {
 	return g
 }
 
+// ask is mostly one that was made.
+func (s *schedule) ask() line.Grant {
+	if len(s.asks) == 0 || s.IntN(8) == 0 {
+		return s.grant()
+	}
+	g := s.asks[max(0, len(s.asks)-1-s.IntN(3))]
+	if s.IntN(8) > 0 {
+		s.by = g.Owner
+	}
+	return g
+}
+
 // opening is how some schedules begin: in the quiet time of an empty store a slot is
 // taken back and freed, so that it is clean and idle while somebody waits.
 func (s *schedule) opening(i int) line.Step {
+	if s.press {
+		return s.lent(i)
+	}
 	if s.luck > 20 || i > 3 {
 		return nil
 	}
@@ -236,18 +259,45 @@ func (s *schedule) opening(i int) line.Step {
 	return line.Join{ID: id(1)}
 }
 
+// lent is another way to begin: all slots are lent to batch jobs, and a better one
+// or two come.
+func (s *schedule) lent(i int) line.Step {
+	many := len(s.cfg.Slots)
+	j := line.Join{ID: id(s.made), Class: Batch}
+	switch {
+	case i == 0, i > many && i < 2*many:
+	case i <= many && i <= len(s.grants):
+		s.by = s.grants[i-1].Owner
+		return line.Free{Slot: s.grants[i-1].Slot, Fence: s.grants[i-1].Fence, Clean: true}
+	case i >= 2*many && i < 2*many+1+s.IntN(2):
+		s.now = s.now.Add(time.Duration(1+s.IntN(3000)) * time.Millisecond)
+		j.Class = Interactive
+	default:
+		return nil
+	}
+	s.made++
+	s.tickets = append(s.tickets, line.Ticket{ID: j.ID, Class: j.Class})
+	return j
+}
+
 func (s *schedule) step() line.Step {
-	kind := s.IntN(24)
+	kind := s.IntN(28)
 	if s.crowd && s.IntN(2) == 0 {
-		kind = []int{0, 9, 20, 23, 24}[s.IntN(5)]
+		kind = []int{0, 9, 20, 23, 24, 25}[s.IntN(6)]
 	}
 	if s.edge && s.IntN(4) > 0 {
 		kind = 9
 	}
+	if s.press && s.IntN(3) > 0 {
+		kind = []int{0, 9, 16, 23, 25, 27, 28, 28}[s.IntN(8)]
+	}
 	s.edge = false
 	switch kind {
 	case 0, 1, 2, 3, 4, 5, 6:
-		j := line.Join{ID: id(s.made), Key: s.key(), Class: Class(s.IntN(3))}
+		j := line.Join{ID: id(s.made), Key: s.key(), Class: Class(s.IntN(3)), Cost: int64(s.IntN(3) * s.IntN(90_000_000))}
+		if s.press && s.IntN(2) == 0 {
+			j.Class = Batch
+		}
 		s.made++
 		if s.made%8 == 0 {
 			j.Limit = 1 + s.made%5
@@ -298,6 +348,18 @@ func (s *schedule) step() line.Step {
 		return line.Quit{}
 	case 24:
 		return s.twins()
+	case 25, 26:
+		g := s.ask()
+		return line.Yield{Slot: g.Slot, Fence: g.Fence}
+	case 27:
+		g := s.ask()
+		return line.Keep{Slot: g.Slot, Fence: g.Fence}
+	case 28:
+		if len(s.grants) > 0 { // the slot is clean, so that a job gets it
+			g := s.grants[len(s.grants)-1]
+			s.by = g.Owner
+			return line.Free{Slot: g.Slot, Fence: g.Fence, Clean: true}
+		}
 	}
 	return line.Look{}
 }

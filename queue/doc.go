@@ -16,6 +16,7 @@
 //	              │ clean slot granted
 //	              ▼
 //	           running ─┬─ work returned ─► its error or nil
+//	                    ├─ preempted ─────► waiting
 //	                    ├─ cancelled ─────► ErrCancelled and work's error
 //	                    ├─ lease lost ────► ErrSlotLost and work's error
 //	                    └─ closed ────────► ErrStopping and work's error
@@ -56,6 +57,10 @@
 // counter of the keys that do: idleness earns no credit. Where nobody waits or runs
 // all start at zero. Each class counts on its own, or keys that hardly run in a class
 // that hardly gets the slot would set the mark for newcomers of the others.
+//
+// A batch job gives way until its first token is out (Hold.Begin), at most twice, when a
+// better one is next and no slot is about to be free: work ends with ErrPreempted, the
+// job stands where it stood, and work is called again in its turn.
 //
 // A position is the place in this order if the time stood still, nobody came, and each
 // job before took the typical slot time, a moving average. So it may also grow: by
@@ -105,9 +110,9 @@
 //
 // All under the hash tag {Name}, listed in store.go: tickets (who waits), queues (the
 // same by class, key and arrival), accounts (the slot time of each key), books (slots,
-// owners, counters, switches). The clock is that of Redis. Channels wake:OWNER carry
-// "granted fence state id slot", "cancel id", "recall key", "reset fence slot" and
-// "look".
+// owners, counters, switches), times (how long the last jobs had a slot, for package
+// eta). The clock is that of Redis. Channels wake:OWNER carry "granted fence state id
+// slot", "cancel id", "recall key", "reset fence slot", "wanted fence slot" and "look".
 //
 // # Wake-up
 //

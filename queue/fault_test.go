@@ -100,10 +100,13 @@ func TestStaleMessages(t *testing.T) {
 		}
 		b.cancel(2)
 		want(t, b.queue.wait(t.Context(), s))
-		want(t, b.queue.lend(t.Context(), s, func(context.Context, *Hold) error {
+		again, err := b.queue.lend(t.Context(), s, func(context.Context, *Hold) error {
 			t.Error("started")
 			return nil
-		}), ErrCancelled)
+		})
+		if want(t, err, ErrCancelled); again {
+			t.Error("it waits again")
+		}
 		b.queue.done()
 		if got := b.states(); got != "idle" {
 			t.Errorf("slots are %s", got)

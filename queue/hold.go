@@ -14,10 +14,15 @@ import (
 type Hold struct {
 	Slot   string        // its name in Config.Slots
 	Fence  int64         // higher than those of all earlier holds of the slot
-	Waited time.Duration // from the call of Do to the hold
+	Waited time.Duration // in line, in all
 
-	idle atomic.Bool
+	idle  atomic.Bool
+	begin func() bool
 }
+
+// Begin is called by the work before it gives out the first token. If it reports
+// false the work has to stop and return the cause of its context, ErrPreempted.
+func (h *Hold) Begin() bool { return h.begin == nil || h.begin() }
 
 // Idle says that the work has proof that the engine is idle again, such as a
 // stream that ended by itself, and will not use it any more. Without it the slot
@@ -30,13 +35,14 @@ type hold struct {
 	line.Grant
 	cancel context.CancelCauseFunc // of whoever uses it; nil while nobody does
 	cause  error                   // why it must not be used any more
+	begun  bool                    // its first token is out
 	ended  bool                    // nobody uses it any more: to be freed
 	asking bool                    // the store is being asked to free it
 }
 
 // stop tells whoever uses the hold to stop. Call it under Queue.mu.
 func (h *hold) stop(cause error) {
-	if h.cause == nil {
+	if h.cause == nil || errors.Is(h.cause, ErrPreempted) { // any other end is final
 		h.cause = cause
 	}
 	if h.cancel != nil {
@@ -97,6 +103,9 @@ func (q *Queue) accept(g line.Grant) *hold {
 		q.spawn(func() { q.mend(h) })
 	case s != nil && s.hold == nil:
 		s.hold = h
+		if q.wants[g.Slot] == g.Fence { // it was asked for before it was accepted
+			q.preemptLocked(h)
+		}
 		close(s.wake)
 	default:
 		return h
@@ -104,46 +113,43 @@ func (q *Queue) accept(g line.Grant) *hold {
 	return nil
 }
 
-// lend calls work with the job's hold and sees to what is left afterwards.
-func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *Hold) error) error {
-	began, served := time.Now(), false
-	lent := &Hold{Slot: s.hold.Slot, Fence: s.hold.Fence, Waited: began.Sub(s.since)}
-	held, cancel := q.use(context.WithoutCancel(ctx), s.hold)
+// lend calls work with the job's hold and sees to what is left afterwards. It
+// reports whether the job waits again, since its slot went to a better one.
+func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *Hold) error) (again bool, err error) {
+	began, h := time.Now(), s.hold
+	lent := &Hold{Slot: h.Slot, Fence: h.Fence, Waited: began.Sub(s.since) - s.ran}
+	lent.begin = func() bool { return q.begin(h) }
+	held, cancel := q.use(context.WithoutCancel(ctx), h)
+	returned := false
 	defer func() {
 		cancel(nil)
+		if returned {
+			again, err = q.over(s, h, err)
+		}
 		q.mu.Lock()
-		delete(q.jobs, s.job.ID)
-		if served { // what failed or was cut says nothing of how long jobs take
-			q.times.add(time.Since(began))
+		s.ran += time.Since(began)
+		if !again {
+			delete(q.jobs, s.job.ID)
 		}
 		q.mu.Unlock()
-		q.giveBack(s.hold, lent.idle.Load())
+		if returned && err == nil && !again { // what failed or was cut says nothing of how long jobs take
+			q.served(s.job, time.Since(began))
+		}
+		if again {
+			q.yield(s, h)
+		}
+		q.giveBack(h, lent.idle.Load())
 	}()
-	if cause := context.Cause(held); cause != nil {
+	if err = context.Cause(held); err != nil {
 		lent.Idle() // it never worked
-		return cause
+	} else {
+		err = work(held, lent)
 	}
-	err := work(held, lent)
-	served = err == nil
-	if cause := context.Cause(held); err != nil && cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", cause, err)
+	returned = true
+	if cause := context.Cause(held); err != nil && cause != nil && !errors.Is(err, cause) && !errors.Is(cause, ErrPreempted) {
+		err = fmt.Errorf("%w: %w", cause, err)
 	}
-	return err
-}
-
-// despair ends a job that has just joined and is likelier than not to wait for
-// longer than it can.
-func (q *Queue) despair(s *seat) error {
-	if s.job.Patience == 0 {
-		return nil
-	}
-	p, waits := q.Place(s.job.ID)
-	if !waits || p.ETA == nil || p.ETA.P50 <= s.job.Patience {
-		return nil
-	}
-	q.leave(s, &Hopeless{ETA: *p.ETA, Patience: s.job.Patience})
-	<-s.wake
-	return s.cause // nil if a grant was faster
+	return false, err
 }
 
 // giveBack ends a use: a clean hold is freed, for an unclean one a mender takes

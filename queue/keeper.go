@@ -20,6 +20,7 @@ type keeping struct {
 	ranked    int64       // version of the positions in the seats
 	rankedAt  time.Time   // when they were asked for
 	news      news
+	consulted time.Time // when the slot times of all processes were read
 }
 
 // trusts reports whether the holds of this process are its own at the time now.
@@ -59,6 +60,7 @@ func (q *Queue) call(s line.Step) (line.Reply, error) {
 	if by.Epoch == 0 || reply.Epoch == by.Epoch { // else the gate may be lost with the data
 		q.told(began, reply)
 	}
+	q.wanted(reply.Asks)
 	return reply, nil
 }
 
@@ -155,6 +157,7 @@ func (q *Queue) renewed(began time.Time, by line.Caller, reply line.Reply) {
 	}
 	q.assign(reply.Holds)
 	q.assign(reply.Grants)
+	q.wanted(reply.Asks)
 }
 
 // watchTrust ends all holds when the trust in them does.
@@ -217,4 +220,20 @@ func (q *Queue) heal() {
 		q.flush()
 	}
 	q.rank(time.Now())
+	q.keepUp(time.Now())
+}
+
+// keepUp reads how long jobs of other processes took: at the start, and now and then
+// while somebody asks how long he will wait.
+func (q *Queue) keepUp(now time.Time) {
+	shared, ok := q.store.(*redisStore)
+	q.mu.Lock()
+	due := ok && (q.keep.consulted.IsZero() || now.Sub(q.asked) <= rankFor && now.Sub(q.keep.consulted) >= rankFor)
+	if due {
+		q.keep.consulted = now
+	}
+	q.mu.Unlock()
+	if due {
+		q.consult(shared, "")
+	}
 }

@@ -81,7 +81,7 @@ var mutants = []struct{ file, old, new string }{
 	{"moves", "charge(s, math.min(now, o.till))", "charge(s, now)"},
 	{"moves", "charge(s, math.min(now, o.till))", "bill(s)"},
 	{"moves", "charge(s, math.min(now, o.till))", ""},
-	{"moves", "state == BUSY and to.purse or NOBODY", "to.purse"},
+	{"moves", "if state == BUSY then s.purse", "if true then s.purse"},
 	{"moves", "math.max(books.fence + 1, now)", "now"},
 	{"moves", "math.max(books.fence + 1, now)", "books.fence + 1"},
 	{"moves", "release(s, 0)", "release(s, 1)"},
@@ -138,6 +138,37 @@ var mutants = []struct{ file, old, new string }{
 	{"owner_renew", "books.fence = math.max(books.fence, h.fence)", ""},
 	{"owner_renew", "      if h.state == BUSY then enter(NOBODY) end\n", ""},
 	{"owner_renew", "if h.state == BUSY then enter(NOBODY) end", "enter(NOBODY)"},
+	{"owner_renew", "s.state == BUSY and s.asked == ASKED and", "s.state == BUSY and"},
+	{"owner_renew", "s.state == BUSY and s.asked == ASKED and", "s.asked == ASKED and"},
+	{"line", "  s.came, s.cost, s.asked = 0, 0, UNASKED\n", ""},
+	{"moves", "to.purse, to.arrival, to.cost", "to.purse, now, to.cost"},
+	{"moves", "string.sub(s.purse, 1, 1) == '2' and", ""},
+	{"moves", "and s.asked == UNASKED and not", "and not"},
+	{"moves", "not (best and s.fence < best.fence)", "not best"},
+	{"moves", "math.max(s.came, accounts()[s.purse].last) > cutoff", "true"},
+	{"moves", "math.max(s.came, accounts()[s.purse].last) > cutoff", "s.came > cutoff"},
+	{"moves", "if a.class ~= '2' then short = short + a.waiting end", "short = short + a.waiting"},
+	{"moves", "s.state == ABORTING or s.state == BUSY and s.asked == ASKED", "s.state == ABORTING"},
+	{"moves", "s.state == ABORTING or s.state == BUSY and s.asked == ASKED", "s.state == BUSY and s.asked == ASKED"},
+	{"moves", "books.waiting == 0 or not granting() or not youngest()", "books.waiting == 0 or not youngest()"},
+	{"slot_yield", "not s or s.asked ~= ASKED", "not s"},
+	{"slot_yield", "elseif s.state == BUSY then", "else"},
+	{"slot_yield", "arrival = s.came, cost", "arrival = now, cost"},
+	{"slot_yield", "ABORTING, '', NOBODY, now, 0, true", "ABORTING, s.id, NOBODY, now, 0, true"},
+	{"slot_yield", "ABORTING, '', NOBODY, now, 0, true", "ABORTING, '', s.purse, now, 0, true"},
+	{"slot_yield", "ABORTING, '', NOBODY, now, 0, true", "ABORTING, '', NOBODY, s.since, 0, true"},
+	{"slot_keep", "if s and s.asked == ASKED then", "if s then"},
+	{"slot_keep", "s.asked, s.changed = KEPT, true", ""},
+	{"order", "if books.gate ~= OPEN then return end", ""},
+	{"order", "if not sick(s.state) then", "if true then"},
+
+	{"order", "n * math.floor(a.cost / a.waiting)", "n * a.cost"},
+	{"moves", "if t.cost == 0 then t.cost = books.typical end", ""},
+	{"moves", "a.cost + t.cost", "a.cost"},
+	{"moves", "a.cost - t.cost", "a.cost"},
+	{"moves", "to.purse, to.arrival, to.cost", "to.purse, to.arrival, 0"},
+	{"line_join", "cost > 0 and cost or books.typical", "cost"},
+	{"slot_yield", "cost = s.cost, key", "cost = 0, key"},
 	{"owner_quit", "drop(owners[me])", "owners[me] = owners[me]"},
 	{"job_tell", " or running(id)", ""},
 	{"line_leave", "withdraw({unpack(ARGV, own)})", "withdraw({ARGV[own]})"},
@@ -161,7 +192,7 @@ func TestMutants(t *testing.T) {
 
 func dies(t *testing.T, client *redis.Client, mutant int) bool {
 	t.Helper()
-	for seed := range 300 {
+	for seed := range 900 {
 		cfg := randomConfig(seed)
 		cfg.Name = strings.Repeat("m", mutant+1) + cfg.Name
 		store, err := newRedisStore(client, cfg)

@@ -142,6 +142,7 @@ func (q *Queue) Reset(ctx context.Context, slot string) (line.State, error) {
 		return 0, storeDown(err)
 	}
 	q.assign(reply.Grants)
+	q.wanted(reply.Asks)
 	for _, b := range reply.View.Slots {
 		switch {
 		case b.Slot != slot:
@@ -174,7 +175,7 @@ const (
 )
 
 // parseNote reads what the scripts publish: "granted fence state id slot", "cancel
-// id", "look", "recall key" or "reset fence slot".
+// id", "look", "recall key", "reset fence slot" or "wanted fence slot".
 func parseNote(text, owner string) (Note, bool) {
 	kind, rest, _ := strings.Cut(text, " ")
 	switch kind {
@@ -184,18 +185,23 @@ func parseNote(text, owner string) (Note, bool) {
 		return Note{Kind: Resync}, true
 	case strings.TrimSpace(recall):
 		return Note{Kind: Recalled, Key: rest}, true
-	case strings.TrimSpace(vouch):
+	case strings.TrimSpace(vouch), "wanted":
 		fence, slot, whole := strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(fence, 10, 64)
-		return Note{Kind: Vouched, Grant: line.Grant{Slot: slot, Fence: n, Owner: owner}}, whole && err == nil
+		about := Vouched
+		if kind == "wanted" {
+			about = Wanted
+		}
+		return Note{Kind: about, Grant: line.Grant{Slot: slot, Fence: n, Owner: owner}}, whole && err == nil
 	case "granted":
 		f := strings.SplitN(rest, " ", 4)
 		if len(f) < 4 {
 			return Note{}, false
 		}
-		d := decoder{raw: []any{f[0], f[1]}}
-		g := line.Grant{Fence: d.int(), State: line.State(d.int()), ID: f[2], Slot: f[3], Owner: owner}
-		return Note{Kind: Granted, Grant: g}, !d.bad
+		fence, err := strconv.ParseInt(f[0], 10, 64)
+		state, fault := strconv.ParseUint(f[1], 10, 8)
+		g := line.Grant{Fence: fence, State: line.State(state), ID: f[2], Slot: f[3], Owner: owner}
+		return Note{Kind: Granted, Grant: g}, err == nil && fault == nil
 	}
 	return Note{}, false
 }
@@ -216,6 +222,8 @@ func (q *Queue) hear(n Note) {
 		q.cancelKeyHere(n.Key)
 	case Vouched:
 		q.vouch(n.Grant)
+	case Wanted:
+		q.wanted([]line.Grant{n.Grant})
 	case Resync:
 		q.hurry()
 	}

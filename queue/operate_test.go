@@ -355,7 +355,13 @@ func TestLookIsArranged(t *testing.T) {
 		t.Fatal(err)
 	}
 	look, err := store.apply(t.Context(), by, line.Look{})
-	if err != nil || !slices.Equal(look.View.Ranks(ids), ranks.Ranks) {
-		t.Errorf("the tickets stand as %v, their ranks are %v; %v", look.View.Ranks(ids), ranks.Ranks, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := look.View.Stands()
+	for i, id := range ids {
+		if at[id] != ranks.Ranks[i] {
+			t.Errorf("ticket %d stands at %v, its rank is %v", i, at[id], ranks.Ranks[i])
+		}
 	}
 }

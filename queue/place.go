@@ -2,10 +2,14 @@ package queue
 
 import (
 	"context"
-	"math"
+	"errors"
+	"hash/fnv"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
+	"oneslot/queue/eta"
 	"oneslot/queue/line"
 )
 
@@ -21,7 +25,7 @@ type Place struct {
 
 // Band is an estimate: half of such jobs take no longer than P50, nine in ten no
 // longer than P90.
-type Band struct{ P50, P90 time.Duration }
+type Band = eta.Band
 
 // Snapshot is the whole line at one moment.
 type Snapshot struct {
@@ -30,7 +34,7 @@ type Snapshot struct {
 	MaxWaitingPerKey int
 	Waiting          []Waiter // in order
 	Slots            []Slot   // in the order of Config.Slots
-	Recent           *Band    // how long slots were held by jobs of this process; nil below 5 jobs
+	Recent           *Band    // how long slots were held, in Redis by jobs of all processes; nil below 5 jobs
 	Jobs             int      // how many of them are behind Recent, at most 256
 }
 
@@ -57,6 +61,11 @@ type Slot struct {
 // process. It does no I/O. With Redis the position may be a few seconds old.
 func (q *Queue) Place(id string) (Place, bool) {
 	now := time.Now()
+	m, near := q.store.(*memory)
+	var fresh told
+	if near {
+		fresh = m.stand(id, now)
+	}
 	q.mu.Lock()
 	q.asked = now
 	s := q.jobs[id]
@@ -64,16 +73,25 @@ func (q *Queue) Place(id string) (Place, bool) {
 		q.mu.Unlock()
 		return Place{}, false
 	}
-	p := Place{Position: s.position, Of: s.of, Waited: now.Sub(s.since), Gate: q.keep.news.gate, Ill: q.keep.news.ill}
+	t, class, since := s.told, s.job.Class, s.since
+	if near {
+		t = fresh
+	}
+	if t.at.Place == 0 { // between line and slot
+		t.at.Place, t.of = 1, max(1, t.of)
+	}
+	gate, ill := q.keep.news.gate, q.keep.news.ill
+	if near {
+		gate, ill = m.news()
+	}
+	what := question(class, t.at, t.running, now.Sub(t.when)).Again()
+	if s.asks++; rand.IntN(s.asks) == 0 { // so that any moment of its wait is as likely
+		s.late = asked{what, now}
+	}
 	q.mu.Unlock()
-	if m, ok := q.store.(*memory); ok {
-		m.place(id, &p)
-	}
-	if p.Position == 0 { // between line and slot
-		p.Position, p.Of = 1, max(1, p.Of)
-	}
-	if p.Gate == Open && p.Ill == 0 {
-		p.ETA = q.eta(p.Position)
+	p := Place{Position: t.at.Place, Of: t.of, Waited: now.Sub(since), Gate: gate, Ill: ill}
+	if gate == Open && ill == 0 {
+		p.ETA = q.forecast.band(what)
 	}
 	return p, true
 }
@@ -104,8 +122,8 @@ func (q *Queue) rank(now time.Time) {
 		}
 		q.mu.Lock()
 		for i, id := range part {
-			if s := q.jobs[id]; s != nil && reply.Ranks[i] > 0 {
-				s.position, s.of = reply.Ranks[i], reply.Waiting
+			if s := q.jobs[id]; s != nil && reply.Ranks[i].Place > 0 {
+				s.told = told{reply.Ranks[i], reply.Waiting, reply.Running, now}
 			}
 		}
 		q.mu.Unlock()
@@ -124,12 +142,14 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, storeDown(err)
 	}
 	q.assign(reply.Grants)
+	q.wanted(reply.Asks)
 	v := reply.View
+	stands, running := v.Stands(), v.Runs()
 	s := Snapshot{Gate: v.Gate, MaxWaiting: q.cfg.MaxWaiting, MaxWaitingPerKey: q.cfg.MaxWaitingPerKey}
 	for i, t := range v.Tickets {
 		s.Waiting = append(s.Waiting, Waiter{
 			Job:   Job{ID: t.ID, Key: t.Key, Class: t.Class},
-			Place: Place{Position: i + 1, Of: len(v.Tickets), Waited: micros(v.Now - t.Arrival), ETA: q.eta(i + 1)},
+			Place: Place{Position: i + 1, Of: len(v.Tickets), Waited: micros(v.Now - t.Arrival), ETA: q.forecast.band(question(t.Class, stands[t.ID], running, 0).Again())},
 			Self:  t.Owner == by.Owner,
 		})
 	}
@@ -146,89 +166,83 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 			For: micros(v.Now - b.Since), Self: b.Owner == by.Owner,
 		})
 	}
-	s.Recent, s.Jobs = q.recent()
+	s.Recent, s.Jobs = q.forecast.recent()
 	return s, nil
 }
 
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-
-// ring keeps the last slot times of this process. Guarded by Queue.mu.
-type ring struct {
-	last []time.Duration
-	next int
-	band *Band         // of last; nil when it has to be computed again
-	mean time.Duration // of last
+// forecast is what is known of how long jobs take and those in line wait. Its lock
+// is held for a computation only.
+type forecast struct {
+	mu   sync.Mutex // guards book
+	book eta.Book
 }
 
-const (
-	ringSize = 256
-	fewest   = 5 // slot times that make an estimate
-)
-
-func (r *ring) add(d time.Duration) {
-	r.band = nil
-	if len(r.last) < ringSize {
-		r.last = append(r.last, d)
-		return
-	}
-	r.last[r.next] = d
-	r.next = (r.next + 1) % ringSize
+// expect is what a job may take; 0 while too little is known.
+func (f *forecast) expect(j Job) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.book.Expect(stand(j.Key), eta.Size(j.Size))
 }
 
-// read computes band and mean, and reports whether enough is known.
-func (r *ring) read() bool {
-	if len(r.last) < fewest {
-		return false
+// band is the estimate for somebody in line, nil while too little is known.
+func (f *forecast) band(q eta.Question) *Band {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if band, ok := f.book.Estimate(q); ok {
+		return &band
 	}
-	if r.band == nil {
-		sorted := slices.Sorted(slices.Values(r.last))
-		at := func(p float64) time.Duration { return sorted[int(math.Ceil(p*float64(len(sorted))))-1] }
-		r.band = &Band{P50: at(0.5), P90: at(0.9)}
-		var sum time.Duration
-		for _, d := range sorted {
-			sum += d
+	return nil
+}
+
+func (f *forecast) recent() (*Band, int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	band, jobs, ok := f.book.Recent()
+	if !ok {
+		return nil, jobs
+	}
+	return &band, jobs
+}
+
+// learn takes in that a job's wait is over, as the answer to what was asked of it.
+func (q *Queue) learn(s *seat, now time.Time) {
+	q.mu.Lock()
+	first, late, cause := s.first, s.late, s.cause
+	q.mu.Unlock()
+	if cause != nil && !errors.Is(cause, ErrAbandoned) {
+		return // it says nothing of the line
+	}
+	q.forecast.mu.Lock()
+	defer q.forecast.mu.Unlock()
+	for _, w := range []asked{first, late} {
+		if w.question.Place > 0 {
+			q.forecast.book.Learn(w.question, now.Sub(w.at), cause != nil)
 		}
-		r.mean = sum / time.Duration(len(sorted))
 	}
-	return true
 }
 
-// recent is the band of the slot times themselves, and how many there are.
-func (q *Queue) recent() (*Band, int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.times.read() {
-		return nil, len(q.times.last)
+// question is where somebody in line stands, as it was told a while ago.
+func question(c Class, at line.Standing, running []line.Run, ago time.Duration) eta.Question {
+	q := eta.Question{Class: uint8(c), Place: at.Place, Ahead: micros(at.Work), Slots: len(running)}
+	for _, r := range running {
+		if r.For > 0 || r.Cost > 0 {
+			q.Running = append(q.Running, eta.Running{For: micros(r.For) + ago, Expect: micros(r.Cost)})
+		}
 	}
-	band := *q.times.band
-	return &band, len(q.times.last)
+	return q
 }
 
-// eta estimates when the job at position gets a slot, nil while fewer than 5 slot
-// times are known: as many turns of the slots as stand before it, the median of
-// their sum near the sum of their means, its spread growing as the root of their
-// number. What has run already of the present turn is not taken off.
-func (q *Queue) eta(position int) *Band {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.times.read() {
-		return nil
-	}
-	turns := float64((position + len(q.cfg.Slots) - 1) / len(q.cfg.Slots))
-	half := q.times.band.P50 + time.Duration((turns-1)*float64(q.times.mean))
-	spread := math.Sqrt(turns) * float64(q.times.band.P90-q.times.band.P50)
-	return &Band{P50: half, P90: half + time.Duration(spread)}
+// stand is a number that stands for a key in all processes, and does not tell it.
+func stand(key string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // never fails
+	return h.Sum64()
 }
 
 // retryAfter is when a place in a full line may be free again.
-func (q *Queue) retryAfter() time.Duration {
-	if eta := q.eta(1); eta != nil {
+func (q *Queue) retryAfter(running []line.Run) time.Duration {
+	if eta := q.forecast.band(question(Default, line.Standing{Place: 1}, running, 0)); eta != nil {
 		return within(eta.P50)
 	}
 	return 10 * time.Second
-}
-
-// within keeps a hint when to come back to what clients obey.
-func within(after time.Duration) time.Duration {
-	return min(max(after, time.Second), time.Minute).Round(time.Second)
 }

@@ -19,18 +19,6 @@ type Settler interface {
 	Settle(ctx context.Context, slot string) error
 }
 
-// Job is one request for a slot.
-type Job struct {
-	ID    string // 32 hex digits, never used twice
-	Key   string // whose it is; "" is nobody's and has no limit of its own
-	Class Class
-	// Limit is how many of its key may wait. Zero means Config.MaxWaitingPerKey.
-	Limit int
-	// Patience is how long the job's client lives. A job that is likelier than not
-	// to wait for longer is refused as a Hopeless one. Zero means for ever.
-	Patience time.Duration
-}
-
 // Hopeless is an ErrHopeless: the wait that was foreseen, and that the client would
 // not have lived so long.
 type Hopeless struct {
@@ -66,18 +54,20 @@ type Queue struct {
 	closing chan struct{} // closed by Close: slots known to be ill are given up
 	calm    chan struct{} // closed when, after that, nobody is active
 
+	forecast forecast
+
 	mu       sync.Mutex // guards what follows; never held while calling the store
 	active   int        // Do calls and goroutines of spawn
 	jobs     map[string]*seat
 	holds    map[string]*hold // by slot
 	fences   map[string]int64 // the last accepted of each slot
+	wants    map[string]int64 // the last fence of each slot by which it was asked for
 	gone     []string         // left locally, perhaps not yet in the store
 	flushing bool             // somebody is sending gone
 	asked    time.Time        // when a position was last asked for
 	stopping bool
 	stopped  bool
 	keep     keeping
-	times    ring
 }
 
 // New returns a Queue that hands the slots of store to its callers. Close it.
@@ -97,6 +87,7 @@ func New(store Store, engine Settler, cfg Config) (*Queue, error) {
 		jobs:    map[string]*seat{},
 		holds:   map[string]*hold{},
 		fences:  map[string]int64{},
+		wants:   map[string]int64{},
 	}
 	q.life, q.end = context.WithCancel(context.Background())
 	if store.lease() > 0 {
@@ -120,7 +111,9 @@ func randomHex(n int) string {
 // ctx is the client's: when it ends while the job waits, the place is gone at
 // once. The context given to work has ctx's values but not its end, since work
 // must abort the engine before it hangs up: work itself watches the client. It
-// ends with the cause ErrSlotLost, ErrCancelled or ErrStopping.
+// ends with the cause ErrSlotLost, ErrCancelled or ErrStopping, or with ErrPreempted
+// before the first token of a batch job (see Hold.Begin), after which work is called
+// again when the job's turn has come once more.
 func (q *Queue) Do(ctx context.Context, job Job, work func(ctx context.Context, hold *Hold) error) error {
 	s, err := q.enter(ctx, job)
 	if err != nil {
@@ -130,10 +123,14 @@ func (q *Queue) Do(ctx context.Context, job Job, work func(ctx context.Context, 
 	if err := q.join(s); err != nil {
 		return err
 	}
-	if err := q.wait(ctx, s); err != nil {
-		return err
+	for again := true; again; {
+		if err = q.wait(ctx, s); err == nil {
+			again, err = q.lend(ctx, s, work)
+		} else {
+			again = false
+		}
 	}
-	return q.lend(ctx, s, work)
+	return err
 }
 
 // Drain ends what waits in this process with ErrStopping and rejects what is
@@ -230,4 +227,24 @@ func (q *Queue) quit() (err error) {
 		}
 	}
 	return storeDown(err)
+}
+
+// NoteKind is what a Note is about.
+type NoteKind uint8
+
+// The kinds of notes.
+const (
+	Resync   NoteKind = iota // messages may have been lost
+	Granted                  // Grant was made for the owner
+	Asked                    // the job Grant.ID is to be cancelled
+	Recalled                 // all jobs of Key are
+	Vouched                  // the engine of the hold Grant is idle
+	Wanted                   // the slot of Grant is wanted for a better job
+)
+
+// Note is a message from another process.
+type Note struct {
+	Kind  NoteKind
+	Grant line.Grant
+	Key   string
 }

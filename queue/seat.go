@@ -1,27 +1,57 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"time"
 
+	"oneslot/queue/eta"
 	"oneslot/queue/line"
 )
+
+// Job is one request for a slot.
+type Job struct {
+	ID    string // 32 hex digits, never used twice
+	Key   string // whose it is; "" is nobody's and has no limit of its own
+	Class Class
+	Size  int // of its prompt in bytes, for predictions; 0: not known
+	// Limit is how many of its key may wait. Zero means Config.MaxWaitingPerKey.
+	Limit int
+	// Patience is how long the job's client lives. A job that is likelier than not
+	// to wait for longer is refused as a Hopeless one. Zero means for ever.
+	Patience time.Duration
+}
 
 // seat is a job's place, waiting or running. Its fields are guarded by Queue.mu,
 // but for wake, which is closed once, when hold or cause is set.
 type seat struct {
-	job      Job
-	since    time.Time
-	arrival  int64 // 0: the join has not been answered
-	wake     chan struct{}
-	hold     *hold
-	cause    error
-	position int // last told by the store, as is of
-	of       int
+	job     Job
+	since   time.Time     // when Do was called
+	ran     time.Duration // of that, in slots that it gave back
+	yields  int           // how often it did
+	arrival int64         // 0: the join has not been answered
+	wake    chan struct{}
+	hold    *hold
+	cause   error
+	told    told
+	first   asked // when it came
+	late    asked // at any time after that
+	asks    int   // how often
+}
+
+// told is where a job stood when the store last told it.
+type told struct {
+	at      line.Standing
+	of      int
+	running []line.Run
+	when    time.Time
+}
+
+// asked is what was to be predicted, and when.
+type asked struct {
+	question eta.Question
+	at       time.Time
 }
 
 // waits reports whether the store should have the seat's ticket in line.
@@ -54,13 +84,15 @@ func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 
 // join asks the store for a place. On an error the job is out again.
 func (q *Queue) join(s *seat) error {
-	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, Class: s.job.Class, Limit: s.job.Limit})
+	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, Class: s.job.Class, Limit: s.job.Limit, Cost: q.forecast.expect(s.job).Microseconds()})
 	if err == nil && reply.Verdict != line.Done {
 		q.forget(s)
-		return refused(reply.Verdict, q.retryAfter())
+		return refused(reply.Verdict, q.retryAfter(reply.Running))
 	}
 	q.mu.Lock()
-	s.arrival, s.position, s.of = reply.Arrival, reply.Position, reply.Waiting
+	now := time.Now()
+	s.arrival, s.told = reply.Arrival, told{reply.At, reply.Waiting, reply.Running, now}
+	s.first = asked{question(s.job.Class, reply.At, reply.Running, 0), now}
 	ended := s.cause != nil
 	q.mu.Unlock()
 	switch {
@@ -70,6 +102,21 @@ func (q *Queue) join(s *seat) error {
 		q.depart(s.job.ID)
 	}
 	return q.despair(s)
+}
+
+// despair ends a job that has just joined and is likelier than not to wait for
+// longer than it can.
+func (q *Queue) despair(s *seat) error {
+	if s.job.Patience == 0 {
+		return nil
+	}
+	p, waits := q.Place(s.job.ID)
+	if !waits || p.ETA == nil || p.ETA.P50 <= s.job.Patience {
+		return nil
+	}
+	q.leave(s, &Hopeless{ETA: *p.ETA, Patience: s.job.Patience})
+	<-s.wake
+	return s.cause // nil if a grant was faster
 }
 
 // wait returns nil when the job has its hold, else the cause of its end.
@@ -84,6 +131,7 @@ func (q *Queue) wait(ctx context.Context, s *seat) error {
 		q.leave(s, ErrWaited)
 	}
 	<-s.wake // by now or soon: leave has closed it, or a grant was faster
+	q.learn(s, time.Now())
 	if s.cause == nil && ctx.Err() != nil {
 		q.forget(s)
 		q.giveBack(s.hold, true)
@@ -178,69 +226,4 @@ func (q *Queue) takeGone() []string {
 	taken := q.gone[:n:n]
 	q.gone = q.gone[n:]
 	return taken
-}
-
-// countLocked compares the store's count of our tickets with ours. They differ
-// for a moment whenever somebody comes or goes; if they do so in three renewals
-// running, a failed-over Redis may have lost some, or kept some that left.
-func (q *Queue) countLocked(there int) {
-	here := 0
-	for _, s := range q.jobs {
-		if s.waits() {
-			here++
-		}
-	}
-	q.keep.odd++
-	if here == there {
-		q.keep.odd = 0
-	}
-}
-
-// reconcile tells the store what it has forgotten of this process' tickets, in
-// their old order, and takes out what it should have forgotten.
-func (q *Queue) reconcile() {
-	q.mu.Lock()
-	all, odd := q.keep.forgotten, q.keep.odd >= 3
-	q.mu.Unlock()
-	there := map[string]bool{}
-	if !all && odd {
-		reply, err := q.apply(line.Look{})
-		if err != nil {
-			return
-		}
-		for _, t := range reply.View.Tickets {
-			there[t.ID] = t.Owner == q.owner
-		}
-	}
-	if !all && !odd {
-		return
-	}
-	missing, strange := q.compare(there)
-	q.depart(strange...)
-	for part := range slices.Chunk(missing, batch) {
-		if _, err := q.apply(line.Rejoin{Tickets: part}); err != nil {
-			return
-		}
-	}
-	q.mu.Lock()
-	q.keep.forgotten, q.keep.odd = false, 0
-	q.mu.Unlock()
-}
-
-// compare sets the tickets that the store has against those that wait here.
-func (q *Queue) compare(there map[string]bool) (missing []line.Ticket, strange []string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for id, s := range q.jobs {
-		if s.waits() && !there[id] {
-			missing = append(missing, line.Ticket{ID: id, Key: s.job.Key, Class: s.job.Class, Arrival: s.arrival})
-		}
-	}
-	for id, ours := range there {
-		if ours && q.jobs[id] == nil {
-			strange = append(strange, id)
-		}
-	}
-	slices.SortFunc(missing, func(a, b line.Ticket) int { return cmp.Compare(a.Arrival, b.Arrival) })
-	return missing, strange
 }

@@ -2,13 +2,16 @@ package queue
 
 import (
 	"context"
+	"embed"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"oneslot/queue/codec"
 	"oneslot/queue/line"
 )
 
@@ -24,25 +27,6 @@ type Store interface {
 	listen(ctx context.Context, owner string, hear func(Note))
 	// lease is how long a silent owner keeps its slots and places; 0 is for ever.
 	lease() time.Duration
-}
-
-// NoteKind is what a Note is about.
-type NoteKind uint8
-
-// The kinds of notes.
-const (
-	Resync   NoteKind = iota // messages may have been lost
-	Granted                  // Grant was made for the owner
-	Asked                    // the job Grant.ID is to be cancelled
-	Recalled                 // all jobs of Key are
-	Vouched                  // the engine of the hold Grant is idle
-)
-
-// Note is a message from another process.
-type Note struct {
-	Kind  NoteKind
-	Grant line.Grant
-	Key   string
 }
 
 // memory is the store of one process. Its clock is the monotonic one.
@@ -78,12 +62,99 @@ func (m *memory) listen(ctx context.Context, _ string, _ func(Note)) { <-ctx.Don
 
 func (m *memory) lease() time.Duration { return 0 }
 
-// place completes a place without I/O.
-func (m *memory) place(id string, p *Place) {
+// stand is where a ticket stands, without I/O; what runs is as it was at the last step.
+func (m *memory) stand(id string, now time.Time) told {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p.Position, p.Of, p.Gate, p.Ill = m.line.Position(id), m.line.Len(), m.line.Gate(), m.line.Ill()
+	at, running := m.line.Stand(id), m.line.Runs()
+	return told{at, m.line.Len(), running, now.Add(-m.began.Add(now.Sub(m.began)).Sub(m.line.Now()))}
 }
+
+// news is what the operator lets through, and whether all slots are out of order.
+func (m *memory) news() (Gate, line.State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.line.Gate(), m.line.Ill()
+}
+
+// sources are the scripts: the policy, and one file a step to be put behind it.
+//
+//go:embed lua/*.lua
+var sources embed.FS
+
+// scripter is what the store asks of a Redis client.
+type scripter interface {
+	redis.Scripter
+	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
+}
+
+// redisStore is the policy on Redis. All its fields are set once.
+type redisStore struct {
+	client  scripter
+	cfg     Config
+	keys    keys
+	names   []string // of keys
+	common  []any    // ARGV[4] to ARGV[11]
+	scripts map[string]*redis.Script
+	clock   func() int64 // the time in tests; nil: the clock of Redis
+}
+
+func newRedisStore(client scripter, cfg Config) (*redisStore, error) {
+	cfg = cfg.WithDefaults()
+	r := &redisStore{client: client, cfg: cfg, keys: keys{cfg.Name}, scripts: map[string]*redis.Script{}}
+	r.names = r.keys.all()
+	rules := cfg.rules(cfg.Lease)
+	r.common = []any{
+		rules.MaxWaiting, rules.MaxWaitingPerKey,
+		rules.Lease.Microseconds(), rules.PoisonGrace.Microseconds(), rules.Quiet.Microseconds(),
+		r.keys.wake(""), strings.Join(rules.Slots, "\n"), rules.StarvationAfter.Microseconds(),
+	}
+	err := r.load(func(name string) (string, error) {
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		return string(text), err
+	})
+	return r, err
+}
+
+func (r *redisStore) lease() time.Duration { return r.cfg.Lease }
+
+func (r *redisStore) apply(ctx context.Context, by line.Caller, s line.Step) (line.Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	name, own := codec.Encode(s)
+	ranks, many := s.(line.Rank)
+	if many = many && len(ranks.IDs) > manyRanks; many {
+		name, own, s = "line_look", nil, line.Look{}
+	}
+	var now int64
+	if r.clock != nil {
+		now = r.clock()
+	}
+	args := append([]any{now, by.Owner, by.Epoch}, r.common...)
+	raw, err := r.scripts[name].Run(ctx, r.client, r.names, append(args, own...)...).Slice()
+	if err != nil {
+		if cluster, ok := r.client.(*redis.ClusterClient); ok {
+			cluster.ReloadState(ctx) // the client would ask a dead master for a minute
+		}
+		return line.Reply{}, fmt.Errorf("%s: %w", name, err)
+	}
+	reply, ok := codec.Decode(raw, s)
+	if !ok {
+		return line.Reply{}, fmt.Errorf("%s: Redis answered %v", name, raw)
+	}
+	if many {
+		at := reply.View.Stands()
+		for _, id := range ranks.IDs {
+			reply.Ranks = append(reply.Ranks, at[id])
+		}
+		reply.Running, reply.View = reply.View.Runs(), nil
+	}
+	return reply, nil
+}
+
+// manyRanks is for how many positions the whole line is read at once and put in
+// order here: a position costs Redis a look at each key that waits.
+const manyRanks = 16
 
 // NewRedis returns a store that all processes with the same Redis and Config.Name
 // share. The client needs ContextTimeoutEnabled, or its calls could not be
@@ -156,7 +227,7 @@ func (r *redisStore) load(read func(name string) (string, error)) error {
 	}
 	for _, name := range []string{
 		"line_join", "line_rejoin", "line_leave", "line_rank", "line_look", "line_switch",
-		"slot_free", "slot_mark", "owner_renew", "owner_quit", "owner_call", "job_tell",
+		"slot_free", "slot_mark", "slot_yield", "slot_keep", "owner_renew", "owner_quit", "owner_call", "job_tell",
 	} {
 		text, err := read(name)
 		if err != nil {
@@ -164,5 +235,7 @@ func (r *redisStore) load(read func(name string) (string, error)) error {
 		}
 		r.scripts[name] = redis.NewScript(policy.String() + text)
 	}
-	return nil
+	text, err := read("times")
+	r.scripts["times"] = redis.NewScript(text)
+	return err
 }

@@ -40,6 +40,17 @@ func (m *Meter) Report(ctx context.Context) Report {
 	return r
 }
 
+// After adds what the engine did for the same request before, in runs that gave the
+// client nothing.
+func (r *Report) After(before *Report) {
+	if before.Runs == 0 {
+		return
+	}
+	r.Runs += before.Runs
+	r.EnginePrompt = plus(before.EnginePrompt, r.EnginePrompt)
+	r.EngineCompletion = plus(before.EngineCompletion, r.EngineCompletion)
+}
+
 // reportSplit adds up the runs: of those that were cut what was kept of their
 // thinking, of the last one everything.
 func (m *Meter) reportSplit(ctx context.Context, r *Report) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"oneslot/queue/eta"
 	"oneslot/queue/line"
 )
 
@@ -26,12 +27,15 @@ type user struct {
 	class line.Class
 	loops int           // at the same time
 	think time.Duration // on average
+	long  float64       // how long his answers are, compared with others'
 }
 
 // result is what a day came to.
 type result struct {
 	policy string
 	users  []tally
+
+	arriving, waiting hits
 }
 
 // tally is what a user got: how long his jobs waited, and how long they ran.
@@ -54,6 +58,7 @@ type event struct {
 	at   time.Duration // since the day began
 	user int
 	done bool
+	job  job
 }
 
 // day is a simulation on its way.
@@ -67,11 +72,20 @@ type day struct {
 	made   int
 	grant  line.Grant
 	tally  []tally
+	told   *prophet
+	now    time.Duration
+}
+
+// job is what a user asks for.
+type job struct {
+	key  uint64
+	size uint8 // class of its prompt
+	slot time.Duration
 }
 
 // simulate plays a day of the given length.
 func simulate(p policy, users []user, length time.Duration, seed uint64) result {
-	d := &day{policy: p, users: users, asked: map[string]event{}, line: line.New(line.Rules{
+	d := &day{policy: p, users: users, asked: map[string]event{}, told: newProphet(seed), line: line.New(line.Rules{
 		Slots: []string{"slot"}, MaxWaiting: 1000, MaxWaitingPerKey: 1000, StarvationAfter: p.starve,
 	})}
 	d.mend()
@@ -83,12 +97,14 @@ func simulate(p policy, users []user, length time.Duration, seed uint64) result 
 		}
 	}
 	for e := d.next(); e.at < length; e = d.next() {
+		d.told.heartbeats(d.now, e.at, d.line)
+		d.now = e.at
 		d.play(e)
 	}
 	for i := range d.tally {
 		slices.Sort(d.tally[i].waits)
 	}
-	return result{policy: p.name, users: d.tally}
+	return result{policy: p.name, users: d.tally, arriving: d.told.arriving, waiting: d.told.waiting}
 }
 
 // next takes the earliest event out; the loops never run out of them.
@@ -106,13 +122,16 @@ func (d *day) next() event {
 
 func (d *day) play(e event) {
 	if e.done {
+		d.told.runs = eta.Running{}
+		d.told.book.Add(eta.Sample{Key: e.job.key, Size: e.job.size, Slot: e.job.slot})
 		d.take(e.at, line.Free{Slot: d.grant.Slot, Fence: d.grant.Fence, Clean: true})
 		d.think(e.user, e.at)
 		return
 	}
 	d.made++
 	id, u := fmt.Sprint(d.made), d.users[e.user]
-	j := line.Join{ID: id}
+	e.job = d.job(e.user)
+	j := line.Join{ID: id, Cost: d.told.book.Expect(e.job.key, e.job.size).Microseconds()}
 	if d.policy.keys {
 		j.Key = u.name
 	}
@@ -120,7 +139,19 @@ func (d *day) play(e event) {
 		j.Class = u.class
 	}
 	d.asked[id] = e
-	d.take(e.at, j)
+	r := d.take(e.at, j)
+	d.told.join(e.at, id, d.told.ask(e.at, j.Class, r.At))
+}
+
+// job draws what a user asks for: one in four has a prompt four times as large, and
+// takes twice as long.
+func (d *day) job(user int) job {
+	r := d.rand[user]
+	j := job{key: uint64(user), size: 5, slot: time.Duration(float64(slotTime(r)) * d.users[user].long)}
+	if r.IntN(4) == 0 {
+		j.size, j.slot = 6, 2*j.slot
+	}
+	return j
 }
 
 // think lets a loop of a user ask again after a while.
@@ -130,20 +161,26 @@ func (d *day) think(user int, now time.Duration) {
 }
 
 // take lets the line take a step, and starts the job that gets the slot by it.
-func (d *day) take(now time.Duration, s line.Step) {
-	for _, g := range d.line.Apply(time.Unix(1, 0).Add(now), line.Caller{Owner: "day"}, s).Grants {
+func (d *day) take(now time.Duration, s line.Step) line.Reply {
+	r := d.line.Apply(moment(now), line.Caller{Owner: "day"}, s)
+	for _, g := range r.Grants {
 		d.grant = g
 		e, runs := d.asked[g.ID]
 		if !runs {
 			continue
 		}
 		delete(d.asked, g.ID)
-		t, length := &d.tally[e.user], slotTime(d.rand[e.user])
+		d.told.granted(now, g.ID, d.told.book.Expect(e.job.key, e.job.size))
+		t := &d.tally[e.user]
 		t.waits = append(t.waits, now-e.at)
-		t.slot += length
-		d.events = append(d.events, event{at: now + length, user: e.user, done: true})
+		t.slot += e.job.slot
+		d.events = append(d.events, event{at: now + e.job.slot, user: e.user, done: true, job: e.job})
 	}
+	return r
 }
+
+// moment is a time of the day by the line's clock.
+func moment(now time.Duration) time.Time { return time.Unix(1, 0).Add(now) }
 
 // mend proves the slot idle, as every line needs it at first.
 func (d *day) mend() {

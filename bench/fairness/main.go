@@ -36,6 +36,9 @@ func run(args []string, out io.Writer) error {
 	if err := table(out, days); err != nil {
 		return err
 	}
+	if err := foretold(out, days); err != nil {
+		return err
+	}
 	if *file == "" {
 		return nil
 	}
@@ -55,12 +58,12 @@ func policies() []policy {
 // crowd is who shares the slot.
 func crowd() []user {
 	return []user{
-		{name: "person-1", class: line.Interactive, loops: 1, think: 4 * time.Minute},
-		{name: "person-2", class: line.Interactive, loops: 1, think: 8 * time.Minute},
-		{name: "person-3", class: line.Interactive, loops: 1, think: 16 * time.Minute},
-		{name: "agent-1", loops: 1, think: 20 * time.Second},
-		{name: "agent-2", loops: 4, think: 2 * time.Minute},
-		{name: "batch", class: line.Batch, loops: 16, think: time.Second},
+		{name: "person-1", class: line.Interactive, loops: 1, think: 4 * time.Minute, long: 1},
+		{name: "person-2", class: line.Interactive, loops: 1, think: 8 * time.Minute, long: 1},
+		{name: "person-3", class: line.Interactive, loops: 1, think: 16 * time.Minute, long: 1.5},
+		{name: "agent-1", loops: 1, think: 20 * time.Second, long: 0.5},
+		{name: "agent-2", loops: 4, think: 2 * time.Minute, long: 1},
+		{name: "batch", class: line.Batch, loops: 16, think: time.Second, long: 0.8},
 	}
 }
 

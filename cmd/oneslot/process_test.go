@@ -67,9 +67,14 @@ func launch(t *testing.T, args ...string) *process {
 // serving starts a proxy on a free port and waits until it answers.
 func serving(t *testing.T, engine string, more ...string) *process {
 	t.Helper()
+	return servingAll(t, append([]string{"--engine", engine, "--model", "ripple"}, more...)...)
+}
+
+// servingAll runs a proxy whose engines are in its settings.
+func servingAll(t *testing.T, more ...string) *process {
+	t.Helper()
 	address := freeAddress(t)
-	args := append([]string{"serve", "--engine", engine, "--model", "ripple", "--listen", address, "--data", t.TempDir()}, more...)
-	p := launch(t, args...)
+	p := launch(t, append([]string{"serve", "--listen", address, "--data", t.TempDir()}, more...)...)
 	p.baseIs = "http://" + address
 	eventually(t, "the proxy answers", func() bool {
 		status, _, err := fetch(t.Context(), p.baseIs+"/healthz")

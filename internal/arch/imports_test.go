@@ -19,10 +19,12 @@ var mayImport = map[string][]string{
 	"api/board":           {"queue", "queue/line", "proxy", "usage"},
 	"api/metrics":         {"queue", "queue/line", "ledger"},
 	"api/retry":           {"proxy/downstream/...", "internal/openai"},
-	"queue":               {"queue/line"},
+	"queue":               {"queue/line", "queue/codec", "queue/eta"},
 	"queue/address":       {},
 	"queue/line":          {},
 	"proxy":               {"proxy/budget", "proxy/cache", "proxy/downstream", "proxy/engine", "proxy/events", "proxy/split", "proxy/surface", "reasoning", "usage", "internal/openai"},
+	"queue/codec":         {"queue/line"},
+	"queue/eta":           {},
 	"proxy/budget":        {"reasoning", "internal/openai"},
 	"proxy/cache":         {"proxy/engine", "usage", "usage/prefix", "internal/openai"},
 	"proxy/downstream":    {"proxy/downstream/...", "internal/openai"},
@@ -47,12 +49,12 @@ var mayImport = map[string][]string{
 	"internal/telemetry":  {"ledger"},
 	"internal/simengine":  {"internal/simengine/..."},
 	"internal/arch":       {},
-	"bench/fairness":      {"queue/line"},
+	"bench/fairness":      {"queue/line", "queue/eta"},
 }
 
 // pure packages keep away from the world, so that they can be tested by calling
 // them and held to an oracle.
-var pure = []string{"reasoning", "proxy/split", "proxy/budget", "proxy/events", "proxy/probe/markers", "usage", "usage/prefix", "internal/openai", "queue/line"}
+var pure = []string{"reasoning", "proxy/split", "proxy/budget", "proxy/events", "proxy/probe/markers", "usage", "usage/prefix", "internal/openai", "queue/line", "queue/codec", "queue/eta"}
 
 // world is what a pure package may not import.
 var world = []string{"io/fs", "log", "log/slog", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "testing/synctest"}

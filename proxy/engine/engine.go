@@ -47,12 +47,12 @@ type Config struct {
 	Dialect string
 	// APIKey is sent to the engine as a bearer token. Zero means none.
 	APIKey string
-	// SoleClient says that nobody else uses the engine, so that everything on
-	// it may be aborted to get it idle.
+	// SoleClient says that nobody else uses it: all on it may be aborted to get it idle.
 	SoleClient bool
-	// Headers bounds the wait for the response headers of a run, which engines
-	// hold back until the first token. The run is then aborted by whoever started
-	// it; see Engine.Headers. Zero means 15 minutes.
+	// Slots is how many requests it runs at once. Zero means 1.
+	Slots int
+	// Headers bounds the wait for the response headers of a run, which engines hold
+	// back until the first token; see Engine.Headers. Zero means 15 minutes.
 	Headers time.Duration
 	// Dial makes the connections. Zero means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -225,7 +225,7 @@ func TestPasswordsAreNotTold(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := e.Settle(ctx); err == nil || strings.Contains(err.Error(), "secret") {
+		if err := e.Settle(ctx, alone{}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -6,6 +6,16 @@ import (
 	"net/http"
 )
 
+// Slots names the engine's slots: the first by its own name, the others by that and
+// a number, as spark#2.
+func (e *Engine) Slots() []string {
+	names := []string{e.cfg.Name}
+	for n := 2; n <= e.cfg.Slots; n++ {
+		names = append(names, fmt.Sprintf("%s#%d", e.cfg.Name, n))
+	}
+	return names
+}
+
 // A Load is what an engine says of how much it has to do.
 type Load struct {
 	// Requests is how many run or wait inside the engine.

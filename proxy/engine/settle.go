@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,9 +39,9 @@ func (e *Engine) Abort(ctx context.Context, rid string) error {
 }
 
 // AbortAll asks the engine to stop whatever it runs. It does nothing unless
-// oneslot is the engine's sole client.
+// oneslot is the engine's sole client and has one slot there.
 func (e *Engine) AbortAll(ctx context.Context) error {
-	if !e.cfg.SoleClient {
+	if !e.cfg.SoleClient || e.cfg.Slots > 1 {
 		return nil
 	}
 	return e.abort(ctx, `{"rid":"","abort_all":true}`)
@@ -61,11 +62,23 @@ func (e *Engine) abort(ctx context.Context, body string) error {
 	return err
 }
 
+// Others tells of the runs on the other slots of an engine. Before and After are
+// called around a look at the engine; GoneOn, a while later, is how many of the runs
+// that had begun to answer Before have said something since After.
+type Others interface {
+	Before()
+	After()
+	GoneOn() int
+}
+
 // Settle returns nil once the engine has been seen idle; if something runs on
 // it and oneslot is its sole client, everything is aborted first. It blocks
 // until then or until ctx ends, and then returns an error that wraps
 // ErrUnreachable when nobody was ready there at the last look, else ErrBusy.
-func (e *Engine) Settle(ctx context.Context) error {
+//
+// Of an engine with several slots nothing is aborted, and it need not be idle: it is
+// enough that all it ran at a look were runs of others that went on after it.
+func (e *Engine) Settle(ctx context.Context, others Others) error {
 	if rest := time.Until(time.Unix(0, e.rest.Load())); rest > 0 {
 		timer := time.NewTimer(rest)
 		defer timer.Stop()
@@ -77,9 +90,11 @@ func (e *Engine) Settle(ctx context.Context) error {
 	}
 	var last error
 	for wait := firstLook; ; wait = nextLook {
-		idle, err := e.look(ctx)
+		others.Before()
+		ran, err := e.look(ctx)
+		others.After()
 		switch {
-		case idle:
+		case err == nil && ran == 0:
 			return nil
 		case err == nil:
 			last = e.AbortAll(ctx)
@@ -93,6 +108,9 @@ func (e *Engine) Settle(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return e.unsettled(last)
+		}
+		if e.cfg.Slots > 1 && err == nil && others.GoneOn() >= ran {
+			return nil
 		}
 	}
 }
@@ -125,25 +143,25 @@ func (e *Engine) unsettled(last error) error {
 	}
 }
 
-// look reports whether the engine is idle: by its load, else by its metrics,
-// else by a trial.
-func (e *Engine) look(ctx context.Context) (bool, error) {
+// look is how much the engine has to do: by its load, else by its metrics, else by
+// a trial, which finds nothing or too much.
+func (e *Engine) look(ctx context.Context) (int, error) {
 	load, err := e.Load(ctx)
-	switch {
-	case err != nil:
-		return false, err
-	case load.From != "":
-		return load.Requests == 0, nil
+	if err != nil || load.From != "" {
+		return load.Requests, err
 	}
 	info, err := e.Info(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	return e.trial(ctx, info)
+	free, err := e.trial(ctx, info)
+	if !free {
+		return math.MaxInt, err
+	}
+	return 0, err
 }
 
-// trial asks for one token. An engine that runs one request at a time gives it
-// only when nothing else runs; one that refuses the question at once has nothing
+// trial asks for one token. An engine gives it only when it has a free slot; one that refuses the question at once has nothing
 // to do either. What a trial leaves behind when it was not answered ends by
 // itself: engines drop a waiting request whose client has gone.
 func (e *Engine) trial(ctx context.Context, info Info) (bool, error) {

@@ -12,8 +12,16 @@ import (
 	"time"
 
 	"oneslot/internal/simengine"
+	"oneslot/internal/simengine/simtest"
 	"oneslot/proxy/engine"
 )
+
+// alone is nobody else.
+type alone struct{}
+
+func (alone) Before()     {}
+func (alone) After()      {}
+func (alone) GoneOn() int { return 0 }
 
 // settle calls Settle with a bound and returns how long it took.
 func settle(t *testing.T, e *engine.Engine, bound time.Duration) (time.Duration, error) {
@@ -21,7 +29,7 @@ func settle(t *testing.T, e *engine.Engine, bound time.Duration) (time.Duration,
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	began := time.Now()
-	err := e.Settle(ctx)
+	err := e.Settle(ctx, alone{})
 	return time.Since(began), err
 }
 
@@ -279,5 +287,65 @@ func TestSettleLeavesTheEngineItsTime(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// some are others of whom so many go on, from the given look on.
+type some struct{ looks, from, many int }
+
+func (s *some) Before() { s.looks++ }
+func (s *some) After()  {}
+func (s *some) GoneOn() int {
+	if s.looks < s.from {
+		return 0
+	}
+	return s.many
+}
+
+// TestSettleOneOfSeveralSlots: it is free when all that runs are runs of others that
+// go on; nothing is aborted for it.
+func TestSettleOneOfSeveralSlots(t *testing.T) {
+	for name, c := range map[string]struct {
+		others some
+		want   time.Duration // 0: not within 20 s
+	}{
+		"one of others goes on":     {some{many: 1}, 100 * time.Millisecond},
+		"it begins to at last":      {some{many: 1, from: 3}, 4100 * time.Millisecond},
+		"nobody can tell of others": {some{}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sim, client := simtest.Pipe(t, simengine.Config{Slots: 2, TokensPerSecond: 1})
+				e, err := engine.New(engine.Config{Name: "spark", URL: "http://engine.test", SoleClient: true, Slots: 2, Dial: client.Transport.(*http.Transport).DialContext})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				defer occupy(t, e, sim, 100)()
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				began := time.Now()
+				err = e.Settle(ctx, &c.others)
+				if took := time.Since(began); (err == nil) != (c.want > 0) || err == nil && took != c.want || err != nil && !errors.Is(err, engine.ErrBusy) {
+					t.Errorf("after %v: %v", took, err)
+				}
+				if s := sim.Stats(); s.Running != 1 || s.Runs[0].Outcome != "" {
+					t.Errorf("the other run is %+v", s.Runs)
+				}
+			})
+		})
+	}
+}
+
+func TestSlotNames(t *testing.T) {
+	for n, want := range map[int]string{0: "[spark]", 1: "[spark]", 3: "[spark spark#2 spark#3]"} {
+		e, err := engine.New(engine.Config{Name: "spark", URL: "http://engine.test", Slots: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(e.Slots()); got != want {
+			t.Errorf("%d slots are %s", n, got)
+		}
+		e.Close()
 	}
 }

@@ -67,6 +67,9 @@ func New(rules Rules) *Line {
 	return l
 }
 
+// Now is the time of the last step.
+func (l *Line) Now() time.Time { return time.UnixMicro(l.now) }
+
 // Len is how many wait.
 func (l *Line) Len() int { return len(l.waiting) }
 
@@ -88,6 +91,10 @@ func (l *Line) Apply(now time.Time, by Caller, s Step) Reply {
 		l.free(s)
 	case Mark:
 		l.mark(s)
+	case Yield:
+		l.yield(s)
+	case Keep:
+		l.keep(s)
 	case Renew:
 		l.renew(s)
 	case Quit:
@@ -99,6 +106,7 @@ func (l *Line) Apply(now time.Time, by Caller, s Step) Reply {
 		l.tell(s)
 	}
 	l.grant()
+	l.ask()
 	l.answer(s)
 	return l.out
 }

@@ -93,7 +93,7 @@ func TestUncleanSlotIsMendedFirst(t *testing.T) {
 	p := start(t, "one")
 	p.want("? |")
 	r := p.do(line.Join{ID: "x"})
-	if r.Position != 1 || len(r.Grants) != 1 || r.Grants[0].ID != "" || r.Grants[0].State != line.Aborting {
+	if r.At.Place != 1 || len(r.Grants) != 1 || r.Grants[0].ID != "" || r.Grants[0].State != line.Aborting {
 		t.Errorf("reply %+v", r)
 	}
 	p.want("a!aborting | x")
@@ -114,7 +114,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	p := start(t, "one").clean()
 	g := p.do(line.Join{ID: "x"}).Grants[0]
 	for i, id := range []string{"y", "z"} {
-		if r := p.do(line.Join{ID: id}); r.Position != i+1 || r.Waiting != i+1 {
+		if r := p.do(line.Join{ID: id}); r.At.Place != i+1 || r.Waiting != i+1 {
 			t.Errorf("%s: %+v", id, r)
 		}
 	}
@@ -337,7 +337,7 @@ func TestTellAndRank(t *testing.T) {
 	p.verdict(line.Tell{ID: "x"}, line.Done)
 	p.verdict(line.Tell{ID: "y"}, line.Done)
 	p.verdict(line.Tell{ID: "z"}, line.Stale)
-	if r := p.do(line.Rank{IDs: []string{"y", "x", "z"}}); !reflect.DeepEqual(r.Ranks, []int{1, 0, 0}) {
+	if r := p.do(line.Rank{IDs: []string{"y", "x", "z"}}); !reflect.DeepEqual(r.Ranks, []line.Standing{{Place: 1}, {}, {}}) {
 		t.Errorf("ranks %v", r.Ranks)
 	}
 }

@@ -13,6 +13,7 @@ type Ticket struct {
 	// Arrival is when the job came, in microseconds since 1970 by the store's
 	// clock, made unique. It is kept when a ticket joins again.
 	Arrival int64
+	Cost    int64 // the slot time it may take, in microseconds; for predictions only
 }
 
 // compare is first come, first served. Equal arrivals can only come from two
@@ -75,6 +76,7 @@ type account struct {
 	Purse
 	used int64 // without what runs
 	last int64 // when a slot last ended a job of it
+	cost int64 // of its tickets in line
 	line tree
 }
 
@@ -183,23 +185,36 @@ func (l *Line) next() *Ticket {
 	return best.Ticket
 }
 
-// Position is 1 for the next in line and 0 for a job that is not in line: its
-// place in the order of service as things stood at the last step, if the time
-// stood still, nobody came, and each job before it took the typical slot time.
-func (l *Line) Position(id string) int {
+// Standing is where a ticket stands: its place, 1 for the next in line and 0 for a
+// job that is not in line, and what those before it may cost, each at the mean of
+// its account, in microseconds.
+type Standing struct {
+	Place int
+	Work  int64
+}
+
+// Stand is where a job stands in the order of service as things stood at the last
+// step, if the time stood still, nobody came, and each job before it took the
+// typical slot time.
+func (l *Line) Stand(id string) Standing {
 	e := l.waiting[id]
 	if e == nil {
-		return 0
+		return Standing{}
 	}
 	own := l.accounts[e.purse()]
-	t, place := l.turn(own, &e.Ticket, own.line.rank(e.node)), 1
+	t, at := l.turn(own, &e.Ticket, own.line.rank(e.node)), Standing{Place: 1}
 	for _, a := range l.accounts {
 		if head := a.line.first(); head != nil {
-			place += l.ahead(a, l.turn(a, head.Ticket, 0), t)
+			n := l.ahead(a, l.turn(a, head.Ticket, 0), t)
+			at.Place += n
+			at.Work += int64(n) * (a.cost / int64(a.line.root.len()))
 		}
 	}
-	return place
+	return at
 }
+
+// Position is the place of Stand.
+func (l *Line) Position(id string) int { return l.Stand(id).Place }
 
 // ahead is how many tickets of a, the first of which has its turn at head, have
 // theirs before t.

@@ -102,8 +102,8 @@ func TestFlood(t *testing.T) {
 	for n := range 20 {
 		p.do(line.Join{ID: fmt.Sprint("A", n), Key: "A"})
 	}
-	if r := p.after(time.Second).do(line.Join{ID: "B", Key: "B"}); r.Position != 2 { // as if the first ended now
-		t.Errorf("B stands at %d", r.Position)
+	if r := p.after(time.Second).do(line.Join{ID: "B", Key: "B"}); r.At.Place != 2 { // as if the first ended now
+		t.Errorf("B stands at %d", r.At.Place)
 	}
 	if served := strings.Fields(p.script("end")); slices.Index(served, "B") != 0 {
 		t.Errorf("after the first, served %v", served)

@@ -19,7 +19,7 @@ func (l *Line) join(j Join) {
 	}
 	l.arrival = max(l.arrival+1, l.now)
 	l.out.Arrival = l.arrival
-	l.insert(Ticket{ID: j.ID, Key: j.Key, Class: j.Class, Arrival: l.arrival})
+	l.insert(Ticket{ID: j.ID, Key: j.Key, Class: j.Class, Arrival: l.arrival, Cost: j.Cost})
 }
 
 // present answers a join whose job is there already: a repeated one as the
@@ -82,8 +82,10 @@ func (l *Line) leave(ids []string) {
 func (l *Line) insert(t Ticket) {
 	t.Owner = l.by.Owner
 	l.owner().tickets[t.ID] = struct{}{}
-	e := &entry{Ticket: t}
-	e.node = l.enter(t.purse()).line.add(&e.Ticket)
+	t.Cost = cmp.Or(t.Cost, l.typical)
+	e, a := &entry{Ticket: t}, l.enter(t.purse())
+	e.node = a.line.add(&e.Ticket)
+	a.cost += t.Cost
 	l.waiting[t.ID] = e
 	if t.Key != "" {
 		l.byKey[t.Key]++
@@ -93,7 +95,9 @@ func (l *Line) insert(t Ticket) {
 
 // withdraw takes a ticket out of the line.
 func (l *Line) withdraw(n *entry) {
-	l.accounts[n.purse()].line.remove(n.node)
+	a := l.accounts[n.purse()]
+	a.line.remove(n.node)
+	a.cost -= n.Cost
 	delete(l.waiting, n.ID)
 	delete(l.owners[n.Owner].tickets, n.ID)
 	if n.Key != "" {

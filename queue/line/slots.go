@@ -1,5 +1,7 @@
 package line
 
+import "slices"
+
 // This part of the policy is about the slots: who holds them, by which number,
 // and who is next.
 
@@ -46,7 +48,7 @@ func (l *Line) free(f Free) {
 // release makes a slot free. Its last fence stays, to tell late claims.
 func (l *Line) release(s *Berth, clean bool) {
 	s.Grant = Grant{Slot: s.Slot, Fence: s.Fence, State: Idle}
-	s.Purse, s.Clean, s.Since = Purse{}, clean, l.now
+	s.Purse, s.Clean, s.Since, s.Came, s.Cost, s.Asked = Purse{}, clean, l.now, 0, 0, Unasked
 }
 
 func (l *Line) mark(m Mark) {
@@ -90,6 +92,30 @@ func (l *Line) restore(h Grant) bool {
 	s.Grant, s.Clean, s.Since = h, false, l.now
 	l.fence = max(l.fence, h.Fence)
 	return true
+}
+
+// Runs is what the slots are doing that are not out of order, at the last step;
+// nothing while the gate is closed, since nobody knows for how long it is.
+func (l *Line) Runs() []Run {
+	var all []Run
+	if l.gate != Open {
+		return nil
+	}
+	for _, s := range l.slots {
+		all = s.appendRun(all, l.now)
+	}
+	return all
+}
+
+func (s *Berth) appendRun(all []Run, now int64) []Run {
+	switch {
+	case s.State.sick():
+		return all
+	case s.State == Busy:
+		return append(all, Run{For: s.spent(s.Purse, now), Cost: s.Cost})
+	default:
+		return append(all, Run{})
+	}
 }
 
 // sick is other than Done when every slot has been out of order for too long.
@@ -161,7 +187,7 @@ func (l *Line) grant() {
 func (l *Line) hand(s *Berth, to Ticket, state State) {
 	l.fence = max(l.fence+1, l.now)
 	s.Grant = Grant{Slot: s.Slot, ID: to.ID, Owner: to.Owner, Fence: l.fence, State: state}
-	s.Purse, s.Clean, s.Since = to.purse(), false, l.now
+	s.Purse, s.Clean, s.Since, s.Came, s.Cost = to.purse(), false, l.now, to.Arrival, to.Cost
 	l.out.Grants = append(l.out.Grants, s.Grant)
 }
 
@@ -171,17 +197,21 @@ func (l *Line) answer(s Step) {
 	l.out.Gate, l.out.Ill = l.gate, l.Ill()
 	switch s := s.(type) {
 	case Join:
-		l.out.Position = l.Position(s.ID)
+		l.out.At, l.out.Running = l.Stand(s.ID), l.Runs()
 	case Renew:
 		l.out.Mine = len(l.owner().tickets)
 		for _, b := range l.slots {
 			if b.State != Idle && b.Owner == l.by.Owner {
 				l.out.Holds = append(l.out.Holds, b.Grant)
+				if b.Asked == Asked && b.State == Busy && !slices.Contains(l.out.Asks, b.Grant) {
+					l.out.Asks = append(l.out.Asks, b.Grant)
+				}
 			}
 		}
 	case Rank:
+		l.out.Running = l.Runs()
 		for _, id := range s.IDs {
-			l.out.Ranks = append(l.out.Ranks, l.Position(id))
+			l.out.Ranks = append(l.out.Ranks, l.Stand(id))
 		}
 	case Look:
 		if l.out.View = l.view(); !s.AsItIs {

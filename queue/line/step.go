@@ -22,7 +22,8 @@ type (
 	Join struct {
 		ID, Key string
 		Class   Class
-		Limit   int // of the key, in place of Rules.MaxWaitingPerKey; 0: that
+		Limit   int   // of the key, in place of Rules.MaxWaitingPerKey; 0: that
+		Cost    int64 // see Ticket; 0: the typical slot time
 	}
 	// Rejoin puts tickets back that the store has lost, in their old order and
 	// whatever the limits. Those still there are left alone.
@@ -44,6 +45,19 @@ type (
 		Slot  string
 		Fence int64
 		State State
+	}
+	// Yield gives back the slot of a batch job that has been asked for it: the job
+	// stands in line again where it stood, and the engine is to be made idle. Stale
+	// as with Free, or if it has not been asked for.
+	Yield struct {
+		Slot  string
+		Fence int64
+	}
+	// Keep says that the job of a slot that has been asked for goes on. Stale as
+	// with Yield.
+	Keep struct {
+		Slot  string
+		Fence int64
 	}
 	// Renew renews the caller's lease, and takes back holds that a store without
 	// its latest data has forgotten. Holds are those the caller believes in.
@@ -69,6 +83,8 @@ func (Rejoin) step() {}
 func (Leave) step()  {}
 func (Free) step()   {}
 func (Mark) step()   {}
+func (Yield) step()  {}
+func (Keep) step()   {}
 func (Renew) step()  {}
 func (Quit) step()   {}
 func (Switch) step() {}
@@ -140,21 +156,28 @@ type Grant struct {
 
 // Reply is what a step brought about, as seen at its end.
 type Reply struct {
-	Verdict  Verdict
-	Epoch    int64   // of the store's data; another number means that they were lost
-	Version  int64   // changes whenever a position or the gate may have
-	Waiting  int     // tickets in line
-	Arrival  int64   // Join: of the ticket, in line or granted
-	Position int     // Join: 1 is next, 0 not in line
-	Known    bool    // Renew: the lease had not run out
-	Mine     int     // Renew: the caller's tickets in line
-	Gate     Gate    // what the operator lets through
-	Ill      State   // Poisoned or Down if every slot is one of them, else 0
-	Grants   []Grant // made by this step, for any owner
-	Holds    []Grant // Renew: all that the caller holds
-	Lost     []Grant // Renew: those of the caller's Holds that it has no more
-	Ranks    []int   // Rank: positions, 0 for those not in line
-	View     *View   // Look
+	Verdict Verdict
+	Epoch   int64      // of the store's data; another number means that they were lost
+	Version int64      // changes whenever a position or the gate may have
+	Waiting int        // tickets in line
+	Arrival int64      // Join, Yield: of the ticket, in line or granted
+	At      Standing   // Join: place 1 is next, 0 not in line
+	Running []Run      // Join, Rank: of each slot that is not out of order, if the gate is not closed
+	Known   bool       // Renew: the lease had not run out
+	Mine    int        // Renew: the caller's tickets in line
+	Grants  []Grant    // made by this step, for any owner
+	Holds   []Grant    // Renew: all that the caller holds
+	Lost    []Grant    // Renew: those of the caller's Holds that it has no more
+	Asks    []Grant    // asked by this step to be given back early, for any owner; Renew: also the caller's
+	Ranks   []Standing // Rank: place 0 for those not in line
+	View    *View      // Look
+	Gate    Gate       // what the operator lets through
+	Ill     State      // Poisoned or Down if every slot is one of them, else 0
+}
+
+// Run is what a slot is doing: a job, of which it has done a part, or nothing.
+type Run struct {
+	For, Cost int64 // in microseconds
 }
 
 // Class is how urgent a job is. The zero value is Default.

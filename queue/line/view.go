@@ -23,6 +23,9 @@ type Berth struct {
 	Purse       // of the job it was last lent to; zero when idle
 	Clean bool  // its engine was seen idle since its last use
 	Since int64 // when it entered its state
+	Came  int64 // arrival of the job it was last lent to; 0 when idle
+	Cost  int64 // of that job
+	Asked Ask
 }
 
 // Account is the slot time that is remembered of a key in a class.
@@ -83,15 +86,31 @@ func (l *Line) view() *View {
 	return v
 }
 
-// Ranks returns the positions of tickets, 0 for those not in line.
-func (v *View) Ranks(ids []string) []int {
-	at := make(map[string]int, len(v.Tickets))
-	for i := range v.Tickets {
-		at[v.Tickets[i].ID] = i + 1
+// Stands returns where each ticket stands, as Line.Stand does.
+func (v *View) Stands() map[string]Standing {
+	cost, many := map[Purse]int64{}, map[Purse]int64{}
+	for _, t := range v.Tickets {
+		cost[t.purse()] += t.Cost
+		many[t.purse()]++
 	}
-	ranks := make([]int, len(ids))
-	for i, id := range ids {
-		ranks[i] = at[id]
+	at := make(map[string]Standing, len(v.Tickets))
+	next := Standing{Place: 1}
+	for _, t := range v.Tickets {
+		at[t.ID] = next
+		next.Place++
+		next.Work += cost[t.purse()] / many[t.purse()]
 	}
-	return ranks
+	return at
+}
+
+// Runs is as Line.Runs.
+func (v *View) Runs() []Run {
+	var all []Run
+	if v.Gate != Open {
+		return nil
+	}
+	for i := range v.Slots {
+		all = v.Slots[i].appendRun(all, v.Now)
+	}
+	return all
 }

@@ -2,16 +2,16 @@
 -- every other script of this folder. They say in Lua what queue/line says in Go, with
 -- the same names.
 --
--- KEYS[1]  tickets  hash, id -> "owner class arrival key" of those that wait
+-- KEYS[1]  tickets  hash, id -> "owner class arrival cost key" of those that wait
 -- KEYS[2]  queues   zset of equal scores, "class length key arrival id" of each ticket, so
 --                   that those of an account stand together, in order
--- KEYS[3]  accounts hash, "class key" -> "used waiting head last": slot time used, how many
---                   tickets wait, arrival of the first of them, when a slot last ended a
---                   job of it
+-- KEYS[3]  accounts hash, "class key" -> "used waiting head last cost": slot time used, how
+--                   many tickets wait, arrival of the first of them, when a slot last ended
+--                   a job of it, the slot time that those who wait may take
 -- KEYS[4]  books    hash: epoch, quiet, arrival, fence, version, gate, waiting, typical:
 --                   numbers; owners: "name deadline tickets" of each, joined by blanks;
 --                   slots: their names, one a line; slot:NAME: "fence state clean since
---                   owner id class key", none: idle and unclean
+--                   came cost asked owner id class key", none: idle and unclean
 -- ARGV[1]  the time for tests, or 0 for the clock of Redis
 -- ARGV[2]  the caller's owner name
 -- ARGV[3]  the epoch it knows, 0 for none
@@ -24,9 +24,10 @@
 -- ARGV[10] names of the slots, one a line
 -- ARGV[11] how long a key goes without the slot before it starves
 -- ARGV[12] and what follows: the script's own
--- returns  {verdict, epoch, version, waiting, arrival, position, known, mine,
---           gate, ill, grants, holds, lost, more}; grants, holds and lost are flat lists of
---           slot, fence, state, owner, id; more is the script's own
+-- returns  {verdict, epoch, version, waiting, arrival, place, work, known, mine, gate,
+--           ill, grants, holds, lost, asks, running, more}; grants, holds, lost and asks are
+--           flat lists of slot, fence, state, owner, id; running is one of for how long and cost of
+--           each slot that is not out of order; more is the script's own
 --
 -- All times are microseconds. They and the numbers made of them stay below 2^53,
 -- where a double counts exactly. A script is mostly the price of its calls, so the
@@ -34,6 +35,9 @@
 local IDLE, BUSY, ABORTING, POISONED, DOWN = 1, 2, 3, 4, 5
 local DONE, STALE, FULL, KEY_LIMIT, ALL_POISONED, ALL_DOWN, DUPLICATE, CLOSED = 0, 1, 2, 3, 4, 5, 6, 7
 local OPEN, DRAINING = 0, 2
+
+-- What was said to the holder of a slot about giving it back early.
+local UNASKED, ASKED, KEPT = 0, 1, 2
 
 local call, format, match = redis.call, string.format, string.match
 local TICKETS, QUEUES, ACCOUNTS, BOOKS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -46,8 +50,8 @@ if now == 0 then
   now = t[1] * 1000000 + t[2]
 end
 
-local verdict, arrival, place, known, mine = DONE, 0, 0, 0, 0
-local grants, holds, lost, more = {}, {}, {}, {}
+local verdict, arrival, place, work, known, mine = DONE, 0, 0, 0, 0, 0
+local grants, holds, lost, asks, running_for, more = {}, {}, {}, {}, {}, {}
 
 -- A purse is "class key", the name of an account. This one is that of slots without a job.
 local NOBODY = '0 '
@@ -96,11 +100,13 @@ end
 for i, s in ipairs(slots) do
   local record = read[10 + i]
   if record then
-    local fence, state, clean, since, owner, id, purse = match(record, '^(%d+) (%d) (%d) (%d+) (%S*) (%S*) (.*)$')
+    local fence, state, clean, since, came, cost, asked, owner, id, purse =
+      match(record, '^(%d+) (%d) (%d) (%d+) (%d+) (%d+) (%d) (%S*) (%S*) (.*)$')
     s.fence, s.state, s.clean, s.since = tonumber(fence), tonumber(state), tonumber(clean), tonumber(since)
-    s.owner, s.id, s.purse = owner, id, purse
+    s.came, s.cost, s.asked, s.owner, s.id, s.purse = tonumber(came), tonumber(cost), tonumber(asked), owner, id, purse
   else
-    s.fence, s.state, s.clean, s.since, s.owner, s.id, s.purse = 0, IDLE, 0, books.epoch, '', '', NOBODY
+    s.fence, s.state, s.clean, s.since, s.came, s.cost, s.asked = 0, IDLE, 0, books.epoch, 0, 0, UNASKED
+    s.owner, s.id, s.purse = '', '', NOBODY
   end
 end
 
@@ -125,6 +131,7 @@ end
 
 local function release(s, clean)
   s.state, s.owner, s.id, s.purse, s.clean, s.since, s.changed = IDLE, '', '', NOBODY, clean, now, true
+  s.came, s.cost, s.asked = 0, 0, UNASKED
 end
 
 local function sick(state) return state == POISONED or state == DOWN end

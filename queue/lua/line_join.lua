@@ -4,8 +4,10 @@
 -- ARGV[13] class
 -- ARGV[14] key, may be empty
 -- ARGV[15] how many of the key may wait; 0: as many as of any other
--- returns  DONE with arrival and position, DUPLICATE, CLOSED, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
+-- ARGV[16] the slot time it may take; 0: the typical one
+-- returns  DONE with arrival and place, DUPLICATE, CLOSED, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
 local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
+local cost = tonumber(ARGV[own + 4])
 local limit = ARGV[own + 3] == '0' and ARGV[5] or ARGV[own + 3]
 
 -- present answers a join whose job is there already.
@@ -65,12 +67,13 @@ if not present() then
     local s = at_once()
     if s then
       books.version = books.version + 2 -- in line and out of it
-      hand(s, {owner = me, purse = enter(class .. ' ' .. key).purse}, id, BUSY)
+      hand(s, {owner = me, purse = enter(class .. ' ' .. key).purse, arrival = arrival, cost = cost > 0 and cost or books.typical}, id, BUSY)
     else
-      insert(id, {class = class, arrival = arrival, key = key, purse = class .. ' ' .. key})
+      insert(id, {class = class, arrival = arrival, cost = cost, key = key, purse = class .. ' ' .. key})
     end
   end
 end
 settle()
-if books.waiting > 0 then place = position(id) end
+if books.waiting > 0 then place, work = stand(id) end
+tell_running()
 return reply()

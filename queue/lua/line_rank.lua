@@ -1,7 +1,8 @@
 -- line_rank: tell positions.
 --
 -- ARGV[12] and what follows: ids
--- returns  more: the position of each, 1 for the next, 0 for one not in line
+-- returns  more: place and work of each, place 1 for the next, 0 for one not in line
 settle()
-for i = own, #ARGV do more[i - own + 1] = position(ARGV[i]) end
+for i = own, #ARGV do more[#more + 1], more[#more + 2] = stand(ARGV[i]) end
+tell_running()
 return reply()

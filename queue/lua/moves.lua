@@ -26,10 +26,11 @@ end
 local function insert(id, t)
   owner()
   local a = enter(t.purse)
+  if t.cost == 0 then t.cost = books.typical end
   call('ZADD', QUEUES, 0, member(a, t.arrival, id))
-  call('HSET', TICKETS, id, format('%s %s %.0f', me, t.class, t.arrival) .. ' ' .. t.key)
+  call('HSET', TICKETS, id, format('%s %s %.0f %.0f ', me, t.class, t.arrival, t.cost) .. t.key)
   a.head = a.waiting > 0 and math.min(a.head, t.arrival) or t.arrival
-  a.waiting, a.changed = a.waiting + 1, true
+  a.waiting, a.cost, a.changed = a.waiting + 1, a.cost + t.cost, true
   count(me, 1)
 end
 
@@ -45,7 +46,7 @@ local function withdraw(ids)
         local t = parse(record)
         local a = accounts()[t.purse]
         seen[id], gone[#gone + 1], members[#members + 1] = true, id, member(a, t.arrival, id)
-        a.waiting, a.changed, shorter[a] = a.waiting - 1, true, true
+        a.waiting, a.cost, a.changed, shorter[a] = a.waiting - 1, a.cost - t.cost, true, true
         count(t.owner, -1)
       end
     end
@@ -92,7 +93,7 @@ end
 local function hand(s, to, id, state)
   books.fence = math.max(books.fence + 1, now)
   s.fence, s.state, s.owner, s.id, s.clean, s.since, s.changed = books.fence, state, to.owner, id, 0, now, true
-  s.purse = state == BUSY and to.purse or NOBODY
+  if state == BUSY then s.purse, s.came, s.cost = to.purse, to.arrival, to.cost end
   add(grants, s)
   if to.owner ~= me then
     call('PUBLISH', ARGV[9] .. to.owner, format('granted %.0f %d %s %s', s.fence, state, id, s.slot))
@@ -122,9 +123,42 @@ local function grant()
   end
 end
 
+-- youngest is the slot that was lent last to a batch job, of those that may be asked for.
+local function youngest()
+  local best
+  for _, s in ipairs(slots) do
+    if s.state == BUSY and string.sub(s.purse, 1, 1) == '2' and s.asked == UNASKED and not (best and s.fence < best.fence)
+      and math.max(s.came, accounts()[s.purse].last) > cutoff then
+      best = s
+    end
+  end
+  return best
+end
+
+-- ask asks for slots that batch jobs have, when jobs of better classes wait.
+local function ask()
+  if books.waiting == 0 or not granting() or not youngest() then return end
+  if lookup(foremost()).class == '2' then return end
+  local short = 0
+  for _, a in pairs(accounts()) do
+    if a.class ~= '2' then short = short + a.waiting end
+  end
+  for _, s in ipairs(slots) do
+    if s.state == ABORTING or s.state == BUSY and s.asked == ASKED then short = short - 1 end
+  end
+  while short > 0 do
+    local s = youngest()
+    if not s then return end
+    s.asked, s.told, s.changed, short = ASKED, true, true, short - 1
+    add(asks, s)
+    if s.owner ~= me then call('PUBLISH', ARGV[9] .. s.owner, format('wanted %.0f %s', s.fence, s.slot)) end
+  end
+end
+
 -- settle ends the changes of a script: hands out slots and writes the books.
 local function settle()
   grant()
+  ask()
   local set = {}
   local function put(field, value)
     set[#set + 1] = field
@@ -136,7 +170,7 @@ local function settle()
   end
   for i, s in ipairs(slots) do
     if s.changed then
-      put(fields[10 + i], format('%.0f %d %d %.0f %s %s', s.fence, s.state, s.clean, s.since, s.owner, s.id) .. ' ' .. s.purse)
+      put(fields[10 + i], format('%.0f %d %d %.0f %.0f %.0f %d %s %s ', s.fence, s.state, s.clean, s.since, s.came, s.cost, s.asked, s.owner, s.id) .. s.purse)
     end
   end
   if owners_changed then
@@ -167,8 +201,8 @@ end
 
 local function reply()
   return {
-    verdict, books.epoch, books.version, books.waiting, arrival, place, known, mine, books.gate, ill(),
-    grants, holds, lost, more,
+    verdict, books.epoch, books.version, books.waiting, arrival, place, work, known, mine, books.gate, ill(),
+    grants, holds, lost, asks, running_for, more,
   }
 end
 

@@ -1,8 +1,8 @@
 -- order: who is next. It stands behind line.lua; queue/line/order.go says what for.
 
 local function parse(record)
-  local owner, class, came, key = match(record, '^(%S+) (%d+) (%d+) (.*)$')
-  return {owner = owner, class = class, arrival = tonumber(came), key = key, purse = class .. ' ' .. key}
+  local owner, class, came, cost, key = match(record, '^(%S+) (%d+) (%d+) (%d+) (.*)$')
+  return {owner = owner, class = class, arrival = tonumber(came), cost = tonumber(cost), key = key, purse = class .. ' ' .. key}
 end
 
 -- lookup returns the ticket with this id, nil if it is not in line.
@@ -13,12 +13,12 @@ end
 
 local ledger, closed = nil, {} -- the accounts by name; names of those forgotten
 
-local function open(purse, used, waiting, head, last)
+local function open(purse, used, waiting, head, last, cost)
   local class, key = match(purse, '^(%d+) (.*)$')
   return {
     purse = purse, class = class, key = key, prefix = format('%s %d ', class, #key) .. key .. ' ',
     urgency = class == '1' and 0 or class == '2' and 2 or 1, -- interactive, batch, default
-    used = used, waiting = waiting, head = head, last = last,
+    used = used, waiting = waiting, head = head, last = last, cost = cost,
   }
 end
 
@@ -28,8 +28,8 @@ local function accounts()
     ledger = {}
     local all = call('HGETALL', ACCOUNTS)
     for i = 1, #all, 2 do
-      local used, waiting, head, last = match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+)$')
-      ledger[all[i]] = open(all[i], tonumber(used), tonumber(waiting), tonumber(head), tonumber(last))
+      local used, waiting, head, last, cost = match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      ledger[all[i]] = open(all[i], tonumber(used), tonumber(waiting), tonumber(head), tonumber(last), tonumber(cost))
     end
   end
   return ledger
@@ -41,7 +41,7 @@ local function keep_accounts()
     if not ledger[purse] then call('HDEL', ACCOUNTS, purse) end
   end
   for purse, a in pairs(ledger or {}) do
-    if a.changed then call('HSET', ACCOUNTS, purse, format('%.0f %d %.0f %.0f', a.used, a.waiting, a.head, a.last)) end
+    if a.changed then call('HSET', ACCOUNTS, purse, format('%.0f %d %.0f %.0f %.0f', a.used, a.waiting, a.head, a.last, a.cost)) end
   end
 end
 
@@ -73,7 +73,7 @@ local function active(a) return a.waiting > 0 or runs(a) end
 local function enter(purse)
   local a = accounts()[purse]
   if a and active(a) then return a end
-  a = a or open(purse, 0, 0, 0, 0)
+  a = a or open(purse, 0, 0, 0, 0, 0)
   local least = math.huge -- nobody is active: all start anew
   for _, other in pairs(ledger) do
     if other.class == a.class and active(other) then least = math.min(least, level(other)) end
@@ -173,11 +173,11 @@ end
 
 local waiters -- the accounts with tickets in line
 
--- position is 1 for the next in line and 0 for a job that is not in line. Nothing
--- may change after the first call.
-local function position(id)
+-- stand is where a job stands: 1 for the next in line and 0 for one that is not in line,
+-- and what those before it may cost. Nothing may change after the first call.
+local function stand(id)
   local t = lookup(id)
-  if not t then return 0 end
+  if not t then return 0, 0 end
   if not waiters then
     waiters = {}
     for _, a in pairs(accounts()) do
@@ -192,7 +192,22 @@ local function position(id)
   t.index = call('ZLEXCOUNT', QUEUES, '[' .. own.prefix, '(' .. member(own, t.arrival, id))
   t.level = own.level + t.index * books.typical
   if t.index == 0 then t.starving = own.starving end
-  local place = 1
-  for _, a in ipairs(waiters) do place = place + ahead(a, t) end
-  return place
+  local place, work = 1, 0
+  for _, a in ipairs(waiters) do
+    local n = ahead(a, t)
+    place, work = place + n, work + n * math.floor(a.cost / a.waiting)
+  end
+  return place, work
+end
+
+-- tell_running fills in what the slots are doing that are not out of order, unless the
+-- gate is closed.
+local function tell_running()
+  if books.gate ~= OPEN then return end
+  for _, s in ipairs(slots) do
+    if not sick(s.state) then
+      running_for[#running_for + 1] = spent(s, s.purse, now)
+      running_for[#running_for + 1] = s.state == BUSY and s.cost or 0
+    end
+  end
 end

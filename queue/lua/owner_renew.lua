@@ -2,7 +2,8 @@
 --
 -- ARGV[12] and what follows: slot, fence, state, id of each hold the caller believes in
 -- returns  known: 1 if the lease had not run out; mine: its tickets in line;
---          holds: all it has; lost: those of the given it has no more
+--          holds: all it has; lost: those of the given it has no more; asks: also those of
+--          before that wait for an answer
 known = owners[me] and 1 or 0
 owner().till, owners_changed = now + lease, true
 for i = own, #ARGV, 4 do
@@ -14,7 +15,6 @@ for i = own, #ARGV, 4 do
       -- job it is nobody knows any more.
       if h.state == BUSY then enter(NOBODY) end
       s.fence, s.state, s.owner, s.id, s.clean, s.since, s.changed = h.fence, h.state, me, h.id, 0, now, true
-      s.purse = NOBODY
       books.fence = math.max(books.fence, h.fence)
     else
       add(lost, h)
@@ -24,6 +24,9 @@ end
 settle()
 mine = owners[me].tickets
 for _, s in ipairs(slots) do
-  if s.state ~= IDLE and s.owner == me then add(holds, s) end
+  if s.state ~= IDLE and s.owner == me then
+    add(holds, s)
+    if s.state == BUSY and s.asked == ASKED and not s.told then add(asks, s) end
+  end
 end
 return reply()

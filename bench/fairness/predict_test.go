@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"oneslot/queue/eta"
+	"oneslot/queue/line"
+)
+
+// TestForetold: on whole days, under every rule, nine waits in ten are no longer than
+// the p90 that was told, give or take five, and about half no longer than the p50:
+// what was told on arrival, and at any heartbeat after that.
+func TestForetold(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		for _, p := range policies() {
+			t.Run(fmt.Sprintf("%s/%d", p.name, seed), func(t *testing.T) {
+				t.Parallel()
+				d := simulate(p, crowd(), 24*time.Hour, seed)
+				for when, h := range map[string]hits{"on arrival": d.arriving, "while waiting": d.waiting} {
+					p50, p90 := h.share(h.p50), h.share(h.p90)
+					if p90 < 85 || p90 > 95 || p50 < 42 || p50 > 58 || h.all < 1000 || h.unknown > h.all/50 {
+						t.Errorf("%s: of %d waits %.1f %% were within p50 and %.1f %% within p90; %d were not foretold", when, h.all, p50, p90, h.unknown)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestHits(t *testing.T) {
+	var h hits
+	h.count(told{}, time.Second)
+	band := eta.Band{P50: time.Second, P90: 3 * time.Second}
+	for n := range 5 {
+		h.count(told{band: band, known: true}, time.Duration(n)*time.Second)
+	}
+	if h != (hits{all: 5, p50: 2, p90: 4, unknown: 1}) || h.share(h.p90) != 80 {
+		t.Errorf("counted %+v", h)
+	}
+}
+
+// TestHeartbeats: who waits is told every ten seconds, of which one moment counts.
+func TestHeartbeats(t *testing.T) {
+	p, l := newProphet(1), line.New(line.Rules{Slots: []string{"slot"}, MaxWaiting: 9, MaxWaitingPerKey: 9, StarvationAfter: time.Hour})
+	l.Apply(moment(0), line.Caller{Owner: "day"}, line.Join{ID: "x"})
+	p.join(3*time.Second, "x", eta.Question{Place: 1})
+	p.join(3*time.Second, "y", eta.Question{})
+	p.heartbeats(5*time.Second, 10*time.Second, l)
+	if len(p.came) != 1 || len(p.later) != 0 {
+		t.Errorf("told %v and %v", p.came, p.later)
+	}
+	p.heartbeats(5*time.Second, 41*time.Second, l)
+	if at := p.later["x"].at; at%beat != 0 || at < 10*time.Second || !p.later["x"].question.Late {
+		t.Errorf("told %+v", p.later)
+	}
+	p.granted(50*time.Second, "x", time.Second)
+	if len(p.came)+len(p.later) != 0 || p.arriving.unknown != 1 || p.waiting.unknown != 1 {
+		t.Errorf("left are %v and %v; %+v, %+v", p.came, p.later, p.arriving, p.waiting)
+	}
+}

@@ -1,0 +1,215 @@
+package queue
+
+// This part is about what comes back: to the line jobs that made room for better ones
+// and those that the store has forgotten, and slot times to those who foretell.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"oneslot/queue/eta"
+	"oneslot/queue/line"
+)
+
+// mostYields is how often one job gives its slot back: the engine's work for it is
+// lost each time.
+const mostYields = 2
+
+// wanted takes in that slots are wanted for better jobs. A job that has begun, or
+// has made room often enough, goes on, and the line is told.
+func (q *Queue) wanted(asks []line.Grant) {
+	if len(asks) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, g := range asks {
+		if g.Owner != q.owner {
+			continue
+		}
+		q.wants[g.Slot] = g.Fence
+		if h := q.holds[g.Slot]; h != nil && h.Fence == g.Fence {
+			q.preemptLocked(h)
+		}
+	}
+}
+
+// preemptLocked has the work of a hold stop, or tells the line that it will not.
+func (q *Queue) preemptLocked(h *hold) {
+	s := q.jobs[h.ID]
+	switch {
+	case s == nil || s.hold != h: // it ends just now
+	case h.begun || q.stopping || s.yields >= mostYields:
+		q.spawn(func() { _, _ = q.apply(line.Keep{Slot: h.Slot, Fence: h.Fence}) })
+	default:
+		h.stop(ErrPreempted)
+	}
+}
+
+// begin notes that the first token of a job is about to go out; false if the slot
+// was given away before.
+func (q *Queue) begin(h *hold) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h.begun = h.begun || !errors.Is(h.cause, ErrPreempted)
+	return h.begun
+}
+
+// over decides what follows when work has returned err: a preempted job takes its
+// seat again, unless it has ended for another cause meanwhile.
+func (q *Queue) over(s *seat, h *hold, err error) (again bool, _ error) {
+	if !errors.Is(err, ErrPreempted) {
+		return false, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case !errors.Is(h.cause, ErrPreempted):
+		return false, h.cause
+	case q.stopping:
+		return false, ErrStopping
+	}
+	s.hold, s.wake, s.told.at.Place = nil, make(chan struct{}), 0
+	s.first, s.late, s.asks = asked{}, asked{}, 0 // a wait of another kind
+	s.yields++
+	return true, nil
+}
+
+// yield puts the job of a hold back in line. If the store does not know, the
+// keeper tells it.
+func (q *Queue) yield(s *seat, h *hold) {
+	reply, err := q.apply(line.Yield{Slot: h.Slot, Fence: h.Fence})
+	q.mu.Lock()
+	if err != nil || reply.Verdict != line.Done {
+		q.keep.forgotten = true
+		q.hurry()
+	}
+	left := s.cause != nil // while the store was asked
+	q.mu.Unlock()
+	if left {
+		q.depart(s.job.ID)
+	}
+}
+
+// countLocked compares the store's count of our tickets with ours. They differ
+// for a moment whenever somebody comes or goes; if they do so in three renewals
+// running, a failed-over Redis may have lost some, or kept some that left.
+func (q *Queue) countLocked(there int) {
+	here := 0
+	for _, s := range q.jobs {
+		if s.waits() {
+			here++
+		}
+	}
+	q.keep.odd++
+	if here == there {
+		q.keep.odd = 0
+	}
+}
+
+// reconcile tells the store what it has forgotten of this process' tickets, in
+// their old order, and takes out what it should have forgotten.
+func (q *Queue) reconcile() {
+	q.mu.Lock()
+	all, odd := q.keep.forgotten, q.keep.odd >= 3
+	q.mu.Unlock()
+	there := map[string]bool{}
+	if !all && odd {
+		reply, err := q.apply(line.Look{})
+		if err != nil {
+			return
+		}
+		for _, t := range reply.View.Tickets {
+			there[t.ID] = t.Owner == q.owner
+		}
+	}
+	if !all && !odd {
+		return
+	}
+	missing, strange := q.compare(there)
+	q.depart(strange...)
+	for part := range slices.Chunk(missing, batch) {
+		if _, err := q.apply(line.Rejoin{Tickets: part}); err != nil {
+			return
+		}
+	}
+	q.mu.Lock()
+	q.keep.forgotten, q.keep.odd = false, 0
+	q.mu.Unlock()
+}
+
+// compare sets the tickets that the store has against those that wait here.
+func (q *Queue) compare(there map[string]bool) (missing []line.Ticket, strange []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, s := range q.jobs {
+		if s.waits() && !there[id] {
+			missing = append(missing, line.Ticket{ID: id, Key: s.job.Key, Class: s.job.Class, Arrival: s.arrival, Cost: q.forecast.expect(s.job).Microseconds()})
+		}
+	}
+	for id, ours := range there {
+		if ours && q.jobs[id] == nil {
+			strange = append(strange, id)
+		}
+	}
+	slices.SortFunc(missing, func(a, b line.Ticket) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	return missing, strange
+}
+
+// served takes in how long a job had its slot. In Redis that is written down for all
+// processes, whose jobs are read at the same time.
+func (q *Queue) served(j Job, slot time.Duration) {
+	one := eta.Sample{Key: stand(j.Key), Size: eta.Size(j.Size), Slot: slot}
+	q.forecast.mu.Lock()
+	q.forecast.book.Add(one)
+	q.forecast.mu.Unlock()
+	if shared, ok := q.store.(*redisStore); ok {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.spawn(func() { q.consult(shared, fmt.Sprintf("%d %d %d", one.Key, one.Size, slot.Microseconds())) })
+	}
+}
+
+// consult reads the slot times of all processes, after adding one, if any. Without an
+// answer those of this process go on to stand.
+func (q *Queue) consult(shared *redisStore, one string) {
+	all, err := shared.times(q.life, one)
+	q.forecast.mu.Lock()
+	defer q.forecast.mu.Unlock()
+	if _, own, _ := q.forecast.book.Recent(); err == nil && (len(all) >= own || len(all) == eta.Most) {
+		q.forecast.book.Replace(all)
+	}
+}
+
+// times remembers a slot time, unless it is "", and returns all that are remembered,
+// the oldest first.
+func (r *redisStore) times(ctx context.Context, one string) ([]eta.Sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	args := []any{eta.Most}
+	if one != "" {
+		args = append(args, one)
+	}
+	list, err := r.scripts["times"].Run(ctx, r.client, []string{r.keys.of("times")}, args...).StringSlice()
+	var all []eta.Sample
+	for _, text := range slices.Backward(list) {
+		var s eta.Sample
+		var micro int64
+		if _, bad := fmt.Sscan(text, &s.Key, &s.Size, &micro); bad == nil {
+			s.Slot = micros(micro)
+			all = append(all, s)
+		}
+	}
+	return all, err
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// within keeps a hint when to come back to what clients obey.
+func within(after time.Duration) time.Duration {
+	return min(max(after, time.Second), time.Minute).Round(time.Second)
+}

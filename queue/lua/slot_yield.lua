@@ -1,0 +1,17 @@
+-- slot_yield: put the job of a slot back in line, where it stood.
+--
+-- ARGV[12] slot
+-- ARGV[13] fence by which the caller holds it
+-- returns  DONE with arrival, or STALE if the caller does not hold it by this fence
+--          or it has not been asked for
+local s = held(ARGV[own], tonumber(ARGV[own + 1]))
+if not s or s.asked ~= ASKED then
+  verdict = STALE
+elseif s.state == BUSY then
+  local class, key = match(s.purse, '^(%d+) (.*)$')
+  insert(s.id, {class = class, arrival = s.came, cost = s.cost, key = key, purse = s.purse})
+  arrival = s.came
+  s.state, s.id, s.purse, s.since, s.cost, s.changed = ABORTING, '', NOBODY, now, 0, true
+end
+settle()
+return reply()
