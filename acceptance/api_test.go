@@ -13,9 +13,17 @@ import (
 // TestAnthropicClient runs the tests that are written with Anthropic's client.
 func TestAnthropicClient(t *testing.T) {
 	engine := stack.StartEngine(t, stack.ByEngine)
-	proxy := stack.StartProxy(t, engine)
+	proxy := stack.StartProxy(t, engine, short)
 	process, lines := printing(t, os.Getenv("ONESLOT_API_PYTHON"), "python/messages_test.py", proxy.URL, engine.Model, engine.CallToken(t))
-	report(t, process, lines)
+	columns := map[string][]string{
+		"test_whole": {"plain", "reasoning", "usage"}, "test_streamed_is_whole": {"stream"}, "test_tools_round_trip": {"tools"},
+		"test_errors": {"error"}, "test_leaving": {"cancel"}, "test_retry": {"retry"}, "test_two_at_once": {"two"},
+	}
+	var ran []string
+	for _, name := range report(t, process, lines) {
+		ran = append(ran, columns[name]...)
+	}
+	readTable(t).check(t, "Anthropic (Python) messages", ran)
 }
 
 // TestDescribedAPI makes requests out of the API's own description, right ones and

@@ -80,10 +80,12 @@ func TestPythonBudget(t *testing.T) {
 	}
 }
 
-// report makes a subtest of every line that a Python program prints.
-func report(t *testing.T, process *stack.Process, lines <-chan string) {
+// report makes a subtest of every line that a program prints, and returns the names
+// of the tests that passed.
+func report(t *testing.T, process *stack.Process, lines <-chan string) []string {
 	t.Helper()
 	ran := 0
+	var passed []string
 	for open := true; open; {
 		select {
 		case line, more := <-lines:
@@ -93,18 +95,21 @@ func report(t *testing.T, process *stack.Process, lines <-chan string) {
 				continue
 			}
 			ran++
-			t.Run(result.Test, func(t *testing.T) {
+			if t.Run(result.Test, func(t *testing.T) {
 				if result.Fault != "" {
 					t.Error(result.Fault)
 				}
-			})
+			}) {
+				passed = append(passed, result.Test)
+			}
 		case <-time.After(2 * time.Minute):
 			t.Fatalf("the client hangs:\n%s", process.Said())
 		}
 	}
 	if ran == 0 {
-		t.Fatalf("no Python test ran:\n%s", process.Said())
+		t.Fatalf("no test ran:\n%s", process.Said())
 	}
+	return passed
 }
 
 // TestPythonResponses runs the tests of the Responses API.

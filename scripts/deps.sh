@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the project needs, each group once a version.
-# Usage: scripts/deps.sh [go] [tokenizers] [lint] [promtool] [redis] [python] [api] [node] [smollm2];
+# Usage: scripts/deps.sh [go] [tokenizers] [lint] [promtool] [redis] [python] [api] [langchain] [node] [smollm2];
 # without arguments all but the last.
 . "$(dirname "$0")/env.sh"
 
@@ -93,6 +93,9 @@ install_python() { virtual "$venv" acceptance/requirements.txt; }
 # install_api makes that with the program that tries the API out, and Anthropic's client.
 install_api() { virtual "$api_venv" acceptance/requirements-api.txt; }
 
+# install_langchain makes that with LangChain and its clients.
+install_langchain() { virtual "$langchain_venv" acceptance/requirements-langchain.txt; }
+
 # virtual makes the virtual environment of a file of packages.
 virtual() {
 	local place=$1 requirements=$2 stamp python=${PYTHON:-python3}
@@ -140,10 +143,10 @@ stamped() {
 	touch "$1"
 }
 
-[ $# -gt 0 ] || set -- go tokenizers lint promtool redis python api node
+[ $# -gt 0 ] || set -- go tokenizers lint promtool redis python api langchain node
 for group; do
 	case $group in
-	go | tokenizers | lint | promtool | redis | python | api | node | smollm2) "install_$group" ;;
+	go | tokenizers | lint | promtool | redis | python | api | langchain | node | smollm2) "install_$group" ;;
 	*) die "unknown group $group" ;;
 	esac
 done

@@ -11,6 +11,7 @@ mkdir -p "$root/.cache"
 cache=$(cd "$root/.cache" && pwd -P)
 venv="$cache/venv"
 api_venv="$cache/venv-api"
+langchain_venv="$cache/venv-langchain"
 golangci_version=2.15.0
 valkey_version=9.1.2.post2
 golangci="$cache/bin/golangci-lint"

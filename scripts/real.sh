@@ -10,11 +10,11 @@ tiny) only=. ;;
 smollm2) only='^Test(Chat|Cut|TwoAtOnce|Gone|Cancel|PythonClient)$' ;;
 *) die "MODEL=$model is not known: tiny or smollm2" ;;
 esac
-scripts/deps.sh go tokenizers python api node
+scripts/deps.sh go tokenizers python api langchain node
 [ "$model" = tiny ] || scripts/deps.sh "$model"
 . scripts/env.sh
 scripts/build.sh
 
-export ONESLOT_BIN="$root/bin/oneslot" ONESLOT_PYTHON="$venv/bin/python" ONESLOT_API_PYTHON="$api_venv/bin/python" ONESLOT_MODEL="$model"
+export ONESLOT_BIN="$root/bin/oneslot" ONESLOT_PYTHON="$venv/bin/python" ONESLOT_API_PYTHON="$api_venv/bin/python" ONESLOT_LANGCHAIN_PYTHON="$langchain_venv/bin/python" ONESLOT_MODEL="$model"
 if [ -n "$tags" ]; then export ONESLOT_TOKENIZER=yes; fi
 "$root/scripts/gotest.sh" -C acceptance -count=1 -run "$only" ./...

@@ -7,8 +7,12 @@ import unittest
 class Lines(unittest.TestResult):
     """Reports each test as one line of JSON."""
 
+    def __init__(self, rename):
+        super().__init__()
+        self.rename = rename
+
     def say(self, test, fault=""):
-        print(json.dumps({"test": test.id().rsplit(".", 1)[-1], "fault": fault}), flush=True)
+        print(json.dumps({"test": self.rename(test.id().rsplit(".", 1)[-1]), "fault": fault}), flush=True)
 
     def addSuccess(self, test):
         self.say(test)
@@ -26,6 +30,7 @@ class Lines(unittest.TestResult):
         self.say(test, "skipped: " + reason)
 
 
-def run(case):
-    """Runs the tests of a class."""
-    unittest.defaultTestLoader.loadTestsFromTestCase(case).run(Lines())
+def run(case, api=""):
+    """Runs the tests of a class. Those of several APIs are told apart as "api test"."""
+    rename = (lambda name: api + " " + name.removeprefix("test_")) if api else str
+    unittest.defaultTestLoader.loadTestsFromTestCase(case).run(Lines(rename))

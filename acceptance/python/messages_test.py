@@ -11,6 +11,8 @@ import unittest
 
 import anthropic
 
+from proxy import Proxy
+
 BASE_URL, MODEL, CALL_TOKEN = sys.argv[1:4]
 QUESTION = [{"role": "user", "content": "Wie lange dauert es?"}]
 THINKING = {"type": "enabled", "budget_tokens": 1024}
@@ -120,6 +122,13 @@ class Messages(unittest.TestCase):
         with self.stream(thinking=THINKING) as stream:
             next(iter(stream))
         self.assertSplit(self.ask(thinking=THINKING))
+
+    def test_retry(self):
+        crowd = Proxy(BASE_URL + "/v1", MODEL).crowd()
+        with anthropic.DefaultHttpxClient(event_hooks={"response": [crowd.leave]}) as http:
+            client = anthropic.Anthropic(base_url=BASE_URL, api_key="none", max_retries=2, timeout=60, http_client=http)
+            client.messages.create(model=MODEL, max_tokens=400, messages=QUESTION)
+        self.assertTrue(crowd.refused_once(), crowd.seen)
 
     def test_errors(self):
         with self.assertRaises(anthropic.NotFoundError) as caught:
