@@ -136,6 +136,7 @@ func (e *edge) build(s setup) {
 	e.must(err)
 	format := reasoning.Format{Name: "f", Open: []string{"<think>"}, Close: []string{"</think>"}, StartsIn: reasoning.StartThinking}
 	runner := proxy.New([]proxy.Target{{Engine: one, Format: format}}, s.proxy)
+	e.t.Cleanup(runner.Close)
 	s.queue.Slots = []string{"spark"}
 	if s.store == nil {
 		s.store = func(_ *testing.T, cfg queue.Config) (queue.Store, error) { return queue.NewMemory(cfg) }

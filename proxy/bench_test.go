@@ -95,6 +95,7 @@ func serveBench(b *testing.B, response string, piece int, stream bool) {
 	}
 	defer e.Close()
 	p := proxy.New([]proxy.Target{{Engine: e, Format: xml(reasoning.StartThinking), Counter: bytesOf{}}}, proxy.Config{})
+	defer p.Close()
 	req, talk, err := chat.API{}.Decode(surface.In{ID: id, Created: time.Unix(1764500000, 0), Body: []byte(ask(stream, ""))})
 	if err != nil {
 		b.Fatal(err)
@@ -135,6 +136,7 @@ func BenchmarkLongPrompt(b *testing.B) {
 			}
 			defer e.Close()
 			p := proxy.New([]proxy.Target{{Engine: e, Format: xml(reasoning.StartThinking)}}, proxy.Config{})
+			defer p.Close()
 			req, talk, err := chat.API{}.Decode(surface.In{ID: id, Created: time.Unix(1764500000, 0), Body: []byte(body)})
 			if err != nil {
 				b.Fatal(err)

@@ -106,10 +106,8 @@ func (p *pump) arrive() {
 
 // leaveCache ends the visit; the client has been served.
 func (p *pump) leaveCache() {
-	ctx, cancel := p.counting()
-	defer cancel()
 	_, cached := p.meter.Told()
-	p.visit.Leave(ctx, p.meter.Written(), cached.Known())
+	p.visit.Leave(p.meter.Written(), cached.Known())
 }
 
 // report is what the run used, with its times. reason is why the answer ended,

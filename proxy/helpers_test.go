@@ -190,6 +190,7 @@ func (r *rig) open(s setup) {
 	r.t.Cleanup(e.Close)
 	r.engine, r.slot, r.budget = e, "spark", budget.NoLimit
 	r.proxy = proxy.New([]proxy.Target{{Engine: e, Format: s.format, Counter: s.count}}, s.proxy)
+	r.t.Cleanup(r.proxy.Close)
 }
 
 // exchange is one request on its way.

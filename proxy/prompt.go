@@ -112,7 +112,7 @@ func (p *Proxy) CountPrompt(ctx context.Context, req *openai.Request, slots []st
 		switch n, err := o.countPrompt(ctx); {
 		case err == nil:
 			return usage.Count{N: n, Source: usage.Tokenizer}, nil
-		case errors.Is(err, engine.ErrCannotCount):
+		case errors.Is(err, engine.ErrCannotCount) || errors.Is(err, engine.ErrUncounted):
 			return o.estimate(ctx), nil
 		default:
 			faults = append(faults, err)

@@ -85,7 +85,7 @@ type target struct {
 }
 
 // A Proxy runs requests on engines. Create it with New; it is safe for
-// concurrent use.
+// concurrent use. Close it when done with it.
 type Proxy struct {
 	cfg     Config
 	targets map[string]*target // by slot name
@@ -109,6 +109,13 @@ func New(targets []Target, cfg Config) *Proxy {
 		}
 	}
 	return p
+}
+
+// Close ends what goes on behind answers that are over. Call it when no Serve runs.
+func (p *Proxy) Close() {
+	for _, t := range p.targets {
+		t.watch.Close()
+	}
 }
 
 // Settle waits until the slot of an engine has been proved free; see engine.Settle. It

@@ -109,6 +109,7 @@ func (p *program) build(ctx context.Context, w *world) error {
 		return err
 	}
 	runner := proxy.New(targets, p.cfg.ProxyConfig())
+	p.closers = append(p.closers, func() error { runner.Close(); return nil })
 	if err := p.lines(runner); err != nil {
 		return err
 	}

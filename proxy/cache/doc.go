@@ -11,8 +11,14 @@
 //
 // A visit tokenizes in a goroutine of its own, which begins with the first token
 // of the answer: neither the prefill nor the stream waits for it. Its result is
-// asked for when the answer has ended. What the engine wrote is tokenized then
-// too, after the client was served.
+// asked for when the answer has ended, for a second at most. What the engine wrote
+// is tokenized after that, in a goroutine of the Watch: an answer's end, and the
+// slot, do not wait for it. Where it hangs, a few answers wait to be remembered;
+// further ones are not, and the model is less sure.
+//
+// The slot does wait for the figures of the row, which is written as the request
+// ends: for the rest of the prompt's tokenizing, and for the count that splits
+// thinking from answer where the engine does not tell.
 //
 // # Order
 //
@@ -27,5 +33,6 @@
 //
 // # Ownership
 //
-// A visit's goroutines have ended when Leave returns.
+// A visit's goroutines have ended when it is remembered, all of them when Close of
+// the Watch returns.
 package cache

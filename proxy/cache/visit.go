@@ -73,9 +73,13 @@ func (r *run) look(ctx context.Context, body []byte) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mute = errors.Is(err, engine.ErrCannotCount)
 	if info.Dialect == nil {
 		return // it was never asked, so nothing runs there
+	}
+	if errors.Is(err, engine.ErrCannotCount) {
+		// What runs from now on is not seen, so what was is of no use later.
+		w.mute, w.model = silence{w.startOf(info), time.Now().Add(silent)}, nil
+		return
 	}
 	w.follow(info)
 	r.block = max(rule(info).Block, 1)
@@ -87,7 +91,7 @@ func (r *run) look(ctx context.Context, body []byte) {
 // encode gets the token ids of the prompt.
 func (r *run) encode(ctx context.Context, body []byte) error {
 	ids, err := r.watch.engine.EncodePrompt(ctx, Members(body))
-	if err != nil && r.watch.local != nil {
+	if errors.Is(err, engine.ErrCannotCount) && r.watch.local != nil { // else two kinds of ids would meet in one model
 		ids, err = r.encodeParts(ctx, body)
 	}
 	if err == nil {
@@ -183,49 +187,16 @@ func (v *Visit) Expect(ctx context.Context, told usage.Count) (prompt, cached us
 }
 
 // Leave says that the answer is over: the engine's last run wrote text, and it
-// told of cached tokens by itself, or not. ctx bounds the tokenizing; what cannot
-// be tokenized makes the model less sure.
-func (v *Visit) Leave(ctx context.Context, text string, told bool) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for i, r := range v.runs {
-		if i == len(v.runs)-1 {
-			r.text = text
-		}
-		r.end(ctx)
+// told of cached tokens by itself, or not. It does not wait: what was written is
+// tokenized and remembered after it, and what cannot be makes the model less sure.
+func (v *Visit) Leave(text string, told bool) {
+	if v.watch == nil {
+		return
 	}
-	if v.watch != nil {
-		v.watch.mu.Lock()
-		v.watch.told, v.watch.left = v.watch.told || told, time.Now()
-		v.watch.mu.Unlock()
+	if n := len(v.runs); n > 0 {
+		v.runs[n-1].text = text
 	}
-}
-
-// end remembers a run and lets the next one look up its prompt.
-func (r *run) end(ctx context.Context) {
-	defer close(r.turn)
-	stop := context.AfterFunc(ctx, r.cancel)
-	<-r.ready
-	stop()
-	r.cancel()
-	w := r.watch
-	var output []uint32
-	if r.ids != nil && r.text != "" {
-		var encoder Encoder = w.engine
-		if r.ends != nil {
-			encoder = w.local
-		}
-		output, _ = encoder.Encode(ctx, r.text) // without it, the prompt alone is remembered
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.model == nil:
-	case r.ids == nil:
-		w.model.Doubt()
-	default:
-		w.model.Remember(append(r.ids, output...))
-	}
+	v.watch.leave(v.runs, told)
 }
 
 var _ Encoder = (*engine.Engine)(nil)

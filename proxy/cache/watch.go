@@ -18,26 +18,51 @@ type Encoder interface {
 }
 
 // A Watch follows the prefix cache of one engine slot. It is safe for concurrent
-// use.
+// use. Close it when done with it.
 type Watch struct {
 	engine *engine.Engine
 	local  Encoder
+	life   context.Context // of the closing work
+	stop   context.CancelFunc
+	work   sync.WaitGroup // the goroutine that does the closing work, while there is some
 
 	mu    sync.Mutex // guards what follows
 	start string     // of the engine that model follows
 	model prefix.Model
-	told  bool          // the engine tells by itself
-	mute  bool          // nothing can tokenize for it
+	told  bool // the engine tells by itself
+	mute  silence
 	turn  chan struct{} // closed once the latest visit is remembered
+	over  []closing     // answers to be remembered, the oldest first
+	busy  bool          // over is being worked on
 	left  time.Time     // when the latest visit ended; the engine was there
 }
+
+// silence is that nothing can tokenize for an engine. It ends with that engine,
+// and after a while: nobody may have called it while it was started anew.
+type silence struct {
+	start string
+	until time.Time
+}
+
+// silent is how long a silence lasts at most. What it costs to be wrong is a call.
+const silent = 10 * time.Minute
 
 // NewWatch returns a Watch of e. local tokenizes where e cannot; nil means that
 // nothing does.
 func NewWatch(e *engine.Engine, local Encoder) *Watch {
 	first := make(chan struct{})
 	close(first)
-	return &Watch{engine: e, local: local, turn: first}
+	w := &Watch{engine: e, local: local, turn: first}
+	w.life, w.stop = context.WithCancel(context.Background())
+	return w
+}
+
+// Close ends the closing work; answers that have not been remembered are not.
+func (w *Watch) Close() {
+	w.mu.Lock()
+	w.stop()
+	w.mu.Unlock()
+	w.work.Wait()
 }
 
 // Follows reports whether figures of an engine like that have to be predicted.
@@ -47,7 +72,7 @@ func (w *Watch) Follows(info engine.Info) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.told && !w.mute
+	return !w.told && (w.mute.start != w.startOf(info) || time.Now().After(w.mute.until))
 }
 
 // usualBlock is vLLM's block size on GPUs, for one that does not tell.
@@ -89,6 +114,11 @@ func (w *Watch) info(ctx context.Context) engine.Info {
 	return info
 }
 
+// startOf names a start of the engine, as far as it can be told from the next one.
+func (w *Watch) startOf(info engine.Info) string {
+	return fmt.Sprintf("%s, lost %d times, not there %d times", info.Start, w.engine.Lost(), w.engine.Misses())
+}
+
 // follow makes a new model when the engine is not the one that it followed. Of
 // an engine that says when it was started, a new start means an empty cache; else
 // it may only have been out of reach. The caller holds mu.
@@ -108,8 +138,8 @@ func (w *Watch) follow(info engine.Info) {
 // are its tokens where they are known already.
 func (w *Watch) Count(ctx context.Context, body []byte, ids []uint32) usage.Count {
 	r := run{watch: w, ids: ids}
-	if ids == nil {
-		_ = r.encode(ctx, body) // then nothing is counted
+	if ids == nil && r.encode(ctx, body) != nil && w.local != nil {
+		r.ids, _ = r.encodeParts(ctx, body) // else nothing is counted
 	}
 	switch {
 	case r.ids == nil:

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -81,8 +82,8 @@ func (e *Engine) encodeText(ctx context.Context, t tokenize, prompt gjson.Result
 	switch {
 	case prompt.IsArray():
 		return idsOf(prompt), nil
-	case prompt.Type != gjson.String:
-		return nil, ErrCannotCount
+	case prompt.Type != gjson.String || prompt.Str == "":
+		return nil, fmt.Errorf("%w: the prompt has none", ErrUncounted)
 	}
 	return e.encode(ctx, t.path, `{"`+t.field+`":`+openai.String(prompt.Str)+`,`+t.begun+`}`)
 }
@@ -109,10 +110,16 @@ func idsOf(list gjson.Result) []uint32 {
 	return ids
 }
 
-// uncounted names an engine that has no such endpoint.
+// uncounted tells an engine that has no such endpoint from one that refused a
+// text: another one may be taken.
 func uncounted(err error) error {
-	if refused(err) {
+	var s statusError
+	switch {
+	case !errors.As(err, &s) || !refused(err):
+		return err
+	case s.status == http.StatusNotFound || s.status == http.StatusMethodNotAllowed || s.status == http.StatusNotImplemented:
 		return fmt.Errorf("%w: %w", ErrCannotCount, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrUncounted, err)
 	}
-	return err
 }

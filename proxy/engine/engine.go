@@ -28,7 +28,11 @@ var ErrBusy = errors.New("engine: not seen idle")
 var ErrCannotAbort = errors.New("engine: has no abort endpoint")
 
 // ErrCannotCount is returned when the engine has no endpoint that tokenizes.
-var ErrCannotCount = errors.New("engine: has no tokenize endpoint")
+// ErrUncounted is returned, wrapped, when it has one and refused this text.
+var (
+	ErrCannotCount = errors.New("engine: has no tokenize endpoint")
+	ErrUncounted   = errors.New("engine: did not tokenize the text")
+)
 
 // idleConn is how long an idle connection is kept; the engines close theirs
 // after 5 s.
@@ -87,6 +91,7 @@ type Engine struct {
 	client *http.Client
 
 	rest, absent atomic.Int64 // in unix nanoseconds: until when it wants no request; when it was last found not to be there, 0: it is
+	misses       atomic.Int64 // how often it was
 	mu           sync.Mutex   // guards info and lost
 	info         *Info        // nil until the engine has been asked
 	lost         int

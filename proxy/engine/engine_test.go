@@ -341,7 +341,7 @@ func TestEncodeTextToComplete(t *testing.T) {
 		if calls := f.seen("/tokenize"); len(calls) != 1 || calls[0].body != `{"prompt":"a \"b\"","add_special_tokens":true}` {
 			t.Errorf("asked %v", calls)
 		}
-		if _, err := e.EncodePrompt(t.Context(), []openai.Member{{Key: "prompt", Raw: `{}`}}); !errors.Is(err, engine.ErrCannotCount) {
+		if _, err := e.EncodePrompt(t.Context(), []openai.Member{{Key: "prompt", Raw: `{}`}}); !errors.Is(err, engine.ErrUncounted) {
 			t.Errorf("no text: %v", err)
 		}
 	})
@@ -376,6 +376,11 @@ func TestCountWithoutAnEndpoint(t *testing.T) {
 		{"an answer without a count", "sglang", 200, `{"tokens":[]}`, true},
 		{"no JSON", "vllm", 200, "hello", true},
 		{"a failure", "sglang", 500, "", false},
+		{"not made for posts", "vllm", 405, "", true},
+		{"not made", "sglang", 501, "", true},
+		{"this text refused", "sglang", 400, "", false},
+		{"this text refused by llama.cpp", "llamacpp", 422, "", false},
+		{"not for us", "vllm", 403, "", false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

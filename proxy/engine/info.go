@@ -91,7 +91,14 @@ func (i Info) served(name string) string {
 func (e *Engine) UpstreamModel(i Info) string { return i.served(e.ModelName()) }
 
 // missed notes that the engine was not there.
-func (e *Engine) missed() { e.absent.Store(time.Now().UnixNano()) }
+func (e *Engine) missed() {
+	e.absent.Store(time.Now().UnixNano())
+	e.misses.Add(1)
+}
+
+// Misses is how often anybody who called the engine found it not there or not ready,
+// whether for a request or only to look.
+func (e *Engine) Misses() int64 { return e.misses.Load() }
 
 // lostFor is how long it counts that the engine was not there.
 const lostFor = time.Minute

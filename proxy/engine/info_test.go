@@ -330,5 +330,8 @@ func TestRefresh(t *testing.T) {
 		if _, err := e.Chat(t.Context(), []byte("{}")); err == nil || e.Lost() != 1 {
 			t.Errorf("lost %d times, %v", e.Lost(), err)
 		}
+		if e.Misses() < 2 {
+			t.Errorf("missed %d times", e.Misses())
+		}
 	})
 }

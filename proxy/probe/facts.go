@@ -113,7 +113,7 @@ func (p *prober) tokenizer(ctx context.Context) {
 	switch {
 	case err == nil && n > 0:
 		p.add(Tokenizer, found("yes", "without `tokenizer:` tokens are counted by the engine"), Evidence{"POST /tokenize " + strconv.Quote(text), fmt.Sprintf("%d token(s)", n)})
-	case err == nil || errors.Is(err, engine.ErrCannotCount):
+	case err == nil || errors.Is(err, engine.ErrCannotCount) || errors.Is(err, engine.ErrUncounted):
 		p.add(Tokenizer, absent("without `tokenizer:` the split into thinking and answer tokens is the engine's own figure, or an estimate"), Evidence{"POST /tokenize", refusal(err)})
 	default:
 		p.add(Tokenizer, unknown("the question for it failed: "+cause(err)))
