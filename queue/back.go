@@ -59,6 +59,26 @@ func (q *Queue) begin(h *hold) bool {
 	return h.begun
 }
 
+// blame adds to the error of work why it had to stop. Work may fail before it is told
+// to, when the whole process stood still: others took the slot over and aborted the
+// engine, and its end is read before the clock is looked at.
+func (q *Queue) blame(held context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	q.mu.Lock()
+	trusted := q.trusts(time.Now())
+	q.mu.Unlock()
+	cause := context.Cause(held) // after that: a renewal that restores the trust names what was lost
+	if cause == nil && !trusted {
+		cause = ErrSlotLost
+	}
+	if cause == nil || errors.Is(err, cause) || errors.Is(cause, ErrPreempted) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
+
 // over decides what follows when work has returned err: a preempted job takes its
 // seat again, unless it has ended for another cause meanwhile.
 func (q *Queue) over(s *seat, h *hold, err error) (again bool, _ error) {

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -146,10 +145,7 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 		err = work(held, lent)
 	}
 	returned = true
-	if cause := context.Cause(held); err != nil && cause != nil && !errors.Is(err, cause) && !errors.Is(cause, ErrPreempted) {
-		err = fmt.Errorf("%w: %w", cause, err)
-	}
-	return false, err
+	return false, q.blame(held, err)
 }
 
 // giveBack ends a use: a clean hold is freed, for an unclean one a mender takes

@@ -428,3 +428,36 @@ func TestTwoProcesses(t *testing.T) {
 		a.wg.Wait()
 	})
 }
+
+// TestFailsBehindALostLease: a process that stood still reads that its engine was
+// aborted, by those who took the slot over, before its clock ends the hold.
+func TestFailsBehindALostLease(t *testing.T) {
+	errAborted := errors.New("aborted")
+	for _, c := range []struct {
+		name  string
+		after time.Duration // of the start; the lease is trusted until 18 s
+		err   error
+		lost  bool
+	}{
+		{"work fails", 19 * time.Second, errAborted, true},
+		{"work fails in time", 17 * time.Second, errAborted, false},
+		{"work succeeds", 19 * time.Second, nil, false},
+	} {
+		bubble(c.name, t, func(t *testing.T) {
+			store, b := onShared(t, Config{})
+			call := b.busy(1)
+			pass(5500 * time.Millisecond)
+			store.set(down)
+			b.queue.mu.Lock()
+			b.queue.keep.timer.Stop() // it fires when the process goes on, but not first
+			b.queue.mu.Unlock()
+			pass(c.after - 5500*time.Millisecond)
+			call.end(c.err)
+			err := call.result()
+			if !errors.Is(err, c.err) || errors.Is(err, ErrSlotLost) != c.lost {
+				t.Errorf("ended with %v", err)
+			}
+			b.abandon()
+		})
+	}
+}
