@@ -79,7 +79,7 @@ type Others interface {
 // Of an engine with several slots nothing is aborted, and it need not be idle: it is
 // enough that all it ran at a look were runs of others that went on after it.
 func (e *Engine) Settle(ctx context.Context, others Others) error {
-	if rest := time.Until(time.Unix(0, e.rest.Load())); rest > 0 {
+	if rest := e.restWithin(ctx); rest > 0 {
 		timer := time.NewTimer(rest)
 		defer timer.Stop()
 		select {
@@ -129,6 +129,18 @@ func (e *Engine) Rest(resp *http.Response) {
 
 // longestRest bounds what an engine may ask for.
 const longestRest = 10 * time.Second
+
+// restWithin is how much longer to leave the engine alone. The time that it asked for
+// must not use up the caller's: an engine that nobody has looked at would be called
+// busy. So a look's worth of it is kept, of little time half.
+func (e *Engine) restWithin(ctx context.Context) time.Duration {
+	rest := time.Until(time.Unix(0, e.rest.Load()))
+	if end, ok := ctx.Deadline(); ok {
+		left := time.Until(end)
+		rest = min(rest, left-min(nextLook, left/2))
+	}
+	return rest
+}
 
 // unsettled says why the engine could not be seen idle; last is what went wrong
 // at the last look, if anything did.
