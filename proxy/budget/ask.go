@@ -48,15 +48,16 @@ type reader struct {
 // *openai.Problem that names the field.
 func Read(body []byte, efforts Efforts) (Ask, error) {
 	r := &reader{efforts: efforts, tokens: NoLimit, word: NoLimit}
-	root := members(body)
+	root := members(gjson.ParseBytes(body))
 	r.effort("reasoning_effort", root["reasoning_effort"])
 	for _, field := range []string{"thinking_budget", "thinking_budget_tokens", "thinking_token_budget", "reasoning_budget_tokens"} {
 		r.number(field, root[field])
 	}
 	r.flag("enable_thinking", root["enable_thinking"])
 	if kwargs := root["chat_template_kwargs"]; kwargs.IsObject() {
-		r.flag("chat_template_kwargs.enable_thinking", kwargs.Get("enable_thinking"))
-		r.flag("chat_template_kwargs.thinking", kwargs.Get("thinking"))
+		m := members(kwargs)
+		r.flag("chat_template_kwargs.enable_thinking", m["enable_thinking"])
+		r.flag("chat_template_kwargs.thinking", m["thinking"])
 	}
 	r.openRouter(root["reasoning"])
 	r.anthropic(root["thinking"])
@@ -66,14 +67,12 @@ func Read(body []byte, efforts Efforts) (Ask, error) {
 	return r.ask(), nil
 }
 
-// members are the body's own, found in one pass: most of a body is messages. Of
-// a repeated key the first value counts.
-func members(body []byte) map[string]gjson.Result {
+// members are an object's own, found in one pass: most of a body is messages. Of a
+// repeated key the last value counts, as it does for package openai and the engines.
+func members(object gjson.Result) map[string]gjson.Result {
 	out := map[string]gjson.Result{}
-	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
-		if _, again := out[key.Str]; !again {
-			out[key.Str] = value
-		}
+	object.ForEach(func(key, value gjson.Result) bool {
+		out[key.Str] = value
 		return true
 	})
 	return out
@@ -155,9 +154,10 @@ func (r *reader) openRouter(v gjson.Result) {
 		r.fail("reasoning", "'reasoning' must be an object such as {\"effort\":\"low\"} or {\"max_tokens\":1024}.")
 		return
 	}
-	r.effort("reasoning.effort", v.Get("effort"))
-	r.number("reasoning.max_tokens", v.Get("max_tokens"))
-	r.flag("reasoning.enabled", v.Get("enabled"))
+	m := members(v)
+	r.effort("reasoning.effort", m["effort"])
+	r.number("reasoning.max_tokens", m["max_tokens"])
+	r.flag("reasoning.enabled", m["enabled"])
 }
 
 // anthropic reads thinking: {type, budget_tokens}.
@@ -172,12 +172,13 @@ func (r *reader) anthropic(v gjson.Result) {
 		r.fail("thinking", "'thinking' must be an object such as {\"type\":\"enabled\",\"budget_tokens\":1024}.")
 		return
 	}
-	switch kind := v.Get("type"); kind.Str {
+	m := members(v)
+	switch kind := m["type"]; kind.Str {
 	case "disabled":
 		r.named, r.off = true, true
 	case "enabled", "adaptive", "auto", "":
 		r.named = true
-		r.number("thinking.budget_tokens", v.Get("budget_tokens"))
+		r.number("thinking.budget_tokens", m["budget_tokens"])
 	default:
 		r.fail("thinking.type", "'thinking.type' is %q; it must be enabled or disabled.", kind.Str)
 	}

@@ -38,6 +38,12 @@ func TestRead(t *testing.T) {
 		{`{"chat_template_kwargs":{"thinking":true}}`, Ask{Tokens: NoLimit, Named: true}},
 		{`{"thinking_budget":-1}`, Ask{Tokens: NoLimit, Named: true}},
 		{`{"thinking_budget":0}`, Ask{Tokens: 0, Named: true}},
+		// Of a repeated member the last counts, as everywhere; null takes it back.
+		{`{"reasoning_effort":"low","reasoning_effort":"high"}`, Ask{Tokens: 1000, Named: true}},
+		{`{"thinking_budget":5,"thinking_budget":null}`, Ask{Tokens: NoLimit, Named: false}},
+		{`{"reasoning":{"max_tokens":7,"max_tokens":8}}`, Ask{Tokens: 8, Named: true}},
+		{`{"thinking":{"type":"disabled","type":"enabled","budget_tokens":7,"budget_tokens":8}}`, Ask{Tokens: 8, Named: true}},
+		{`{"chat_template_kwargs":{"enable_thinking":true,"enable_thinking":false}}`, Ask{Tokens: 0, Named: true}},
 		// A number beats a word, the smaller number counts, off beats both.
 		{`{"reasoning_effort":"low","thinking_budget":500}`, Ask{Tokens: 500, Named: true}},
 		{`{"thinking_budget":500,"thinking":{"type":"enabled","budget_tokens":50}}`, Ask{Tokens: 50, Named: true}},
