@@ -50,7 +50,7 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 	}
 	ask, err := budget.Read(req.Body, s.cfg.Efforts)
 	if err != nil {
-		return err
+		return req.Names.Rename(err)
 	}
 	if req.Prompt == "" {
 		ask = ask.Guard(req.MaxTokens, s.cfg.AnswerReserve)

@@ -354,6 +354,17 @@ func TestLargeHeaders(t *testing.T) {
 	})
 }
 
+// TestRefusedInTheirWords: what a budget is refused for has the name that the API has
+// for it.
+func TestRefusedInTheirWords(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, e *edge) {
+		body := `{"model":"ripple","max_tokens":9,"messages":[{"role":"user","content":"x"}],"output_config":{"effort":"x"}}`
+		if g := e.do(call{http.MethodPost, "/v1/messages", body, nil}); g.status != 400 || !strings.Contains(g.body, "'output_config.effort' must be one of") {
+			t.Errorf("got %d %s", g.status, g.body)
+		}
+	})
+}
+
 // TestServerLimits: a limit for a whole response would cut streams (B052).
 func TestServerLimits(t *testing.T) {
 	inBubble(t, setup{}, func(t *testing.T, e *edge) {
@@ -386,6 +397,10 @@ func TestBadRequests(t *testing.T) {
 		"no model so":  {body(`{"model":"gpt-9","messages":[{"role":"user","content":"x"}]}`), 404, "model_not_found", "model"},
 		"compressed":   {gzip, 415, "", ""},
 		"no heartbeat": {beat, 400, "invalid_value", ""},
+		"an effort":    {ask(`,"reasoning_effort":"x"`, nil), 400, "invalid_value", "reasoning_effort"},
+		"their effort": {call{http.MethodPost, "/v1/responses", `{"model":"ripple","input":"x","reasoning":{"effort":"x"}}`, nil}, 400, "invalid_value", "reasoning.effort"},
+		"their budget": {call{http.MethodPost, "/v1/responses", `{"model":"ripple","input":"x","reasoning":{"max_tokens":"x"}}`, nil}, 400, "invalid_value", "reasoning.max_tokens"},
+		"our budget":   {call{http.MethodPost, "/v1/responses", `{"model":"ripple","input":"x","thinking_budget":"x"}`, nil}, 400, "invalid_value", "thinking_budget"},
 	}
 	inBubble(t, setup{}, func(t *testing.T, e *edge) {
 		for name, c := range cases {

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -64,6 +65,31 @@ func appendNullable(b []byte, s string) []byte {
 // Invalid returns the 400 for a request field that cannot be taken.
 func Invalid(param, code, format string, args ...any) *Problem {
 	return &Problem{Status: badRequest, Type: "invalid_request_error", Code: code, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// Names maps members of a request body to what the client, of another API, calls
+// them.
+type Names map[string]string
+
+// Rename returns a refusal in the client's words: its param, and each name that its
+// message quotes. Any other error it returns as it is.
+func (n Names) Rename(err error) error {
+	var p *Problem
+	if len(n) == 0 || !errors.As(err, &p) {
+		return err
+	}
+	var pairs []string
+	out := *p
+	for from, to := range n {
+		for _, end := range []string{"'", ".", "["} { // the name itself, or the way to what is inside
+			pairs = append(pairs, "'"+from+end, "'"+to+end)
+		}
+		if rest, ok := strings.CutPrefix(p.Param, from); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			out.Param = to + rest
+		}
+	}
+	out.Message = strings.NewReplacer(pairs...).Replace(p.Message)
+	return &out
 }
 
 // maxEngineText bounds how much of an engine's own words is passed on, in bytes.

@@ -2,7 +2,9 @@ package openai_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -16,6 +18,33 @@ type envelope struct {
 	Error struct {
 		Message, Type *string
 		Param, Code   *string
+	}
+}
+
+// TestRename: only whole names, in the param and where the message quotes them.
+func TestRename(t *testing.T) {
+	names := openai.Names{"stop": "stop_sequences", "a": "b.c", "b": "d"}
+	for _, c := range []struct{ param, message, renamed, said string }{
+		{"stop", "'stop' stops; 'stopped' and stop do not.", "stop_sequences", "'stop_sequences' stops; 'stopped' and stop do not."},
+		{"a[3].x", "'a[3].x' is 5.", "b.c[3].x", "'b.c[3].x' is 5."},
+		{"b", "'b', not 'a' or 'n.a'.", "d", "'d', not 'b.c' or 'n.a'."},
+		{"ab", "'ab'", "ab", "'ab'"},
+		{"", "", "", ""},
+	} {
+		p := openai.Invalid(c.param, "code", "%s", c.message)
+		var got *openai.Problem
+		if err := names.Rename(p); !errors.As(err, &got) || got.Param != c.renamed || got.Message != c.said || got.Code != "code" {
+			t.Errorf("%q is %q: %s", c.param, got.Param, got.Message)
+		}
+		if p.Param != c.param || p.Message != c.message {
+			t.Errorf("the original is changed: %+v", p)
+		}
+		if got := openai.Names(nil).Rename(p); !errors.Is(got, p) {
+			t.Errorf("without names: %v", got)
+		}
+	}
+	if err := names.Rename(io.EOF); !errors.Is(err, io.EOF) {
+		t.Errorf("another error is %v", err)
 	}
 }
 

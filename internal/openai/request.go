@@ -50,6 +50,8 @@ type Request struct {
 	HideReasoning bool
 	// ServiceTier is service_tier, which says how urgent the request is.
 	ServiceTier string
+	// Names are what the client calls members of Body. Nil means the same.
+	Names Names
 }
 
 // DecodeChat reads a chat request. What it refuses comes back as a *Problem

@@ -11,6 +11,9 @@ import (
 // API is Messages. The zero value is ready.
 type API struct{}
 
+// names are what members of a chat that a refusal may be about are called here.
+var names = openai.Names{"stop": "stop_sequences", "reasoning_effort": "output_config.effort"}
+
 // Decode makes a chat request of the client's.
 func (API) Decode(in surface.In) (*openai.Request, surface.Talk, error) {
 	body, hide, err := chat(in.Body)
@@ -19,8 +22,9 @@ func (API) Decode(in surface.In) (*openai.Request, surface.Talk, error) {
 	}
 	req, err := openai.DecodeChat(body)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, names.Rename(err)
 	}
+	req.Names = names
 	req.HideReasoning = req.HideReasoning || hide
 	return req, &talk{id: in.ID, model: req.Model, stream: req.Stream}, nil
 }

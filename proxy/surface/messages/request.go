@@ -2,6 +2,7 @@ package messages
 
 import (
 	"fmt"
+	"slices"
 
 	"oneslot/internal/openai"
 
@@ -114,6 +115,7 @@ func (r *request) tools() error {
 		return wrong("tools", "an array")
 	}
 	var list []byte
+	var names []string
 	for i, tool := range v.Array() {
 		schema := tool.Get("input_schema")
 		if kind := tool.Get("type").Str; kind != "" && kind != "custom" && !schema.Exists() {
@@ -133,16 +135,18 @@ func (r *request) tools() error {
 			{Key: "strict", Raw: tool.Get("strict").Raw},
 		}, nil)
 		list = append(append(append(list, `,{"type":"function","function":`...), function...), '}')
+		names = append(names, tool.Get("name").Str)
 	}
 	if len(list) == 0 {
 		return nil
 	}
 	r.put("tools", "["+string(list[1:])+"]")
-	return r.choice()
+	return r.choice(names)
 }
 
-// choice takes over which tool is to be called.
-func (r *request) choice() error {
+// choice takes over which tool is to be called, of those that are sent: a choice of
+// what was left out is left out too, since no engine can call what it is not told of.
+func (r *request) choice(names []string) error {
 	v, ok := r.from["tool_choice"]
 	if !ok {
 		return nil
@@ -153,7 +157,9 @@ func (r *request) choice() error {
 	case "any":
 		r.put("tool_choice", `"required"`)
 	case "tool":
-		r.put("tool_choice", `{"type":"function","function":{"name":`+openai.String(v.Get("name").Str)+`}}`)
+		if name := v.Get("name").Str; slices.Contains(names, name) {
+			r.put("tool_choice", `{"type":"function","function":{"name":`+openai.String(name)+`}}`)
+		}
 	default:
 		return openai.Invalid("tool_choice.type", "invalid_value", "'tool_choice.type' must be auto, any, tool or none.")
 	}

@@ -1,8 +1,8 @@
 package responses
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +53,7 @@ func isWhole(v gjson.Result) bool { return v.Type == gjson.Number && v.Num == fl
 func read(body []byte) (*params, error) {
 	members, err := openai.ReadMembers(body)
 	if err != nil {
-		return nil, renamed(err)
+		return nil, chatNames.Rename(err)
 	}
 	p := &params{members: members}
 	for _, k := range kinds {
@@ -218,19 +218,20 @@ func (p *params) chatChoice() string {
 	return `{"type":"function","function":{"name":` + openai.String(name) + `}}`
 }
 
-// chatNames are the fields of a chat that a refusal may name, and what they are
-// called here.
-var chatNames = strings.NewReplacer("max_completion_tokens", "max_output_tokens", "response_format", "text.format", "messages", "input")
+// chatNames are what members of a chat that a refusal may be about are called here.
+var chatNames = openai.Names{"max_completion_tokens": "max_output_tokens", "response_format": "text.format", "messages": "input"}
 
-// renamed is the refusal of a chat request in the words of this API.
-func renamed(err error) error {
-	var p *openai.Problem
-	if !errors.As(err, &p) {
-		return err
+// names are those and what this request's thinking is asked for by. A client may send
+// the chat's own names for it as well, which are passed on as they are.
+func (p *params) names() openai.Names {
+	out := maps.Clone(chatNames)
+	if member(p.members["reasoning"], "effort") != "" {
+		out["reasoning_effort"] = "reasoning.effort"
 	}
-	out := *p
-	out.Param, out.Message = chatNames.Replace(p.Param), chatNames.Replace(p.Message)
-	return &out
+	if member(p.members["reasoning"], "max_tokens") != "" {
+		out["thinking_budget"] = "reasoning.max_tokens"
+	}
+	return out
 }
 
 func place(i int) string { return fmt.Sprintf("input[%d]", i) }

@@ -138,6 +138,7 @@ func TestRefusals(t *testing.T) {
 		{`{"model":"m","input":[{"type":"item_reference","id":"rs_x"}]}`, "input[0].id", "item_not_found"},
 		{ask(`,"max_output_tokens":0`), "max_output_tokens", "integer_below_min_value"},
 		{ask(`,"max_output_tokens":"5"`), "max_output_tokens", "invalid_type"},
+		{ask(`,"stop":[""]`), "stop", "invalid_value"},
 		{ask(`,"stream":"yes"`), "stream", "invalid_type"},
 		{ask(`,"tools":{}`), "tools", "invalid_type"},
 	} {

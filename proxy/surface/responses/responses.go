@@ -51,8 +51,9 @@ func (a *API) Decode(in surface.In) (*openai.Request, surface.Talk, error) {
 	}
 	req, err := openai.DecodeChat(body)
 	if err != nil {
-		return nil, nil, renamed(err)
+		return nil, nil, p.names().Rename(err)
 	}
+	req.Names = p.names()
 	// Its usage is always told.
 	req.IncludeUsage = true
 	return req, newTalk(a, p, in, req), nil
