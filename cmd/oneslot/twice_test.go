@@ -291,6 +291,7 @@ func TestRetryOfACutAnswer(t *testing.T) {
 					if len(s.Runs) != 2 || a.finish != "stop" || a.content != strings.TrimSpace(s.Runs[1].Answer) || !strings.HasPrefix(s.Runs[0].Thinking, a.reasoning) || a.reasoning == "" {
 						t.Errorf("the retry got %+v; the engine saw %d runs", a, len(s.Runs))
 					}
+					synctest.Wait() // the row is closed after the client has its answer
 					if rows := p.rows(); len(rows) != 1 || rows[0].(map[string]any)["budget"] != "cut" {
 						t.Errorf("the rows are %v", rows)
 					}
