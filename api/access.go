@@ -214,7 +214,8 @@ func engineText(err error) string {
 }
 
 // note logs that the ledger refused a row; the request goes on. That rows wait
-// in memory, since the disk takes none, is logged once, and so is its end.
+// in memory, since the disk takes none, is logged once, and so is its end; the same
+// holds for responses that are kept.
 func (s *Server) note(err error) {
 	if err != nil {
 		s.Log.Error("ledger", zap.Error(err))
@@ -226,5 +227,13 @@ func (s *Server) note(err error) {
 		s.Log.Error("the ledger cannot be written; its rows wait in memory and would be lost with the process", zap.Error(fault))
 	default:
 		s.Log.Info("the ledger can be written again")
+	}
+	fault = s.responses.Err()
+	switch failing := fault != nil; {
+	case s.unkept.Swap(failing) == failing:
+	case failing:
+		s.Log.Error("the folder of kept responses cannot be written; they are in memory and would be lost with the process", zap.Error(fault))
+	default:
+		s.Log.Info("the folder of kept responses can be written again")
 	}
 }

@@ -104,7 +104,8 @@ type Server struct {
 	retries   *retry.Book
 	draining  atomic.Bool
 	responses *responses.API // may keep what it has answered
-	unwritten atomic.Bool    // the ledger was last seen failing
+	// The ledger, the folder of kept responses, was last seen failing.
+	unwritten, unkept atomic.Bool
 }
 
 // New returns a Server for the given parts.
@@ -133,6 +134,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), apis: map[string]surface.API{}, responses: kept}
+	deps.Metrics.Kept(kept.Err)
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) {

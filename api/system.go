@@ -158,6 +158,9 @@ func (s *Server) ready(c echo.Context) error {
 	if s.Ledger.Err() != nil {
 		state["ledger"] = "failing" // requests are served all the same
 	}
+	if s.responses.Err() != nil {
+		state["responses"] = "failing"
+	}
 	if s.draining.Load() {
 		state["status"], state["queue"] = "not ready", "draining"
 	}

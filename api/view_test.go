@@ -7,6 +7,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"oneslot/internal/simengine/script"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
+	"oneslot/proxy/surface/responses"
 	"oneslot/queue"
 )
 
@@ -362,4 +365,36 @@ func TestShutdown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestKeptResponsesCannotBeWritten: it is said once, shown while it lasts, and
+// takes nothing from the requests.
+func TestKeptResponsesCannotBeWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "kept")
+	inBubble(t, setup{cfg: Config{Responses: responses.Config{On: true, Dir: dir}}}, func(t *testing.T, e *edge) {
+		ask := func(ready any, up string) {
+			t.Helper()
+			if g := e.do(call{method: "POST", path: "/v1/responses", body: `{"model":"ripple","input":"hi"}`}); g.status != 200 {
+				t.Errorf("status %d: %s", g.status, g.body)
+			}
+			synctest.Wait()
+			if g := e.do(call{path: "/readyz"}); g.status != 200 || g.json(t)["responses"] != ready {
+				t.Errorf("readiness is %d %s", g.status, g.body)
+			}
+			if g := e.do(call{path: "/metrics"}); !strings.Contains(g.body, "\noneslot_responses_up "+up+"\n") {
+				t.Errorf("the metric is not %s", up)
+			}
+		}
+		ask(nil, "1")
+		e.must(os.RemoveAll(dir))
+		ask("failing", "0")
+		ask("failing", "0")
+		e.must(os.Mkdir(dir, 0o700))
+		ask(nil, "1")
+		for line, want := range map[string]int{"the folder of kept responses cannot be written": 1, "can be written again": 1} {
+			if n := strings.Count(e.logs.String(), line); n != want {
+				t.Errorf("%q is logged %d times", line, n)
+			}
+		}
+	})
 }

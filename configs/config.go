@@ -130,6 +130,8 @@ type Responses struct {
 	Store string `koanf:"store" oneof:"off memory data"`
 	// Keep is how many are kept, the newest.
 	Keep int `koanf:"keep" least:"1"`
+	// MaxBytes is how much is kept, the newest.
+	MaxBytes Size `koanf:"max_bytes"`
 	// Retention is for how long. Zero means as long as there is room.
 	Retention Duration `koanf:"retention"`
 }
@@ -173,7 +175,7 @@ func Default() Config {
 			Field: "reasoning_content", Completions: "off",
 			Effort: Effort{Minimal: 256, Low: 1024, Medium: 4096, High: 16384, XHigh: budget.NoLimit, Max: budget.NoLimit},
 		},
-		Responses: Responses{Store: "off", Keep: 1000, Retention: hours(30 * 24)},
+		Responses: Responses{Store: "off", Keep: 1000, MaxBytes: 256 << 20, Retention: hours(30 * 24)},
 		Usage:     Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},
 		Limits: Limits{
 			Body: 32 << 20, Event: 16 << 20, WriteTimeout: seconds(30), EngineHeaders: seconds(15 * 60), EngineIdle: seconds(15 * 60),

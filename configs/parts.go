@@ -74,7 +74,7 @@ func (c *Config) APIConfig() api.Config {
 		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
 		Loopback: loopback(host), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Sources: c.Usage.Sources,
 		Efforts: c.Reasoning.Effort.tokens(), AnswerReserve: c.Reasoning.AnswerReserve, SplitCompletions: c.Reasoning.Completions == "split",
-		Responses:      responses.Config{On: c.Responses.Store != "off", Keep: c.Responses.Keep, For: time.Duration(c.Responses.Retention)},
+		Responses:      responses.Config{On: c.Responses.Store != "off", Keep: c.Responses.Keep, MaxBytes: int64(c.Responses.MaxBytes), For: time.Duration(c.Responses.Retention)},
 		RefuseHopeless: c.Queue.RefuseHopeless,
 		Retry:          retry.Config{Grace: time.Duration(c.Queue.DetachGrace)},
 		Client: downstream.Config{

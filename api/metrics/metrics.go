@@ -69,6 +69,13 @@ func New(written func() error) *Metrics {
 	return m
 }
 
+// Kept reads from written whether responses can be kept. Call it once.
+func (m *Metrics) Kept(written func() error) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oneslot_responses_up", Help: "Whether the latest write of a response that is kept went well."}, func() float64 {
+		return flag(written() == nil)
+	}))
+}
+
 // Gatherer is where all of it can be read.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 

@@ -39,4 +39,6 @@
 //
 // Nothing, unless Config says so; `previous_response_id` and references to items
 // are then refused with the reason. What is kept belongs to the key that asked.
+// It is bounded in number, in bytes and in age; the oldest goes first. A folder that
+// takes nothing is told by Err, and memory takes its place until it does.
 package responses

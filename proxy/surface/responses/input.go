@@ -9,14 +9,14 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// messagesOf makes the list of messages.
-func messagesOf(instructions string, items []string) (string, error) {
+// messages makes the list of messages.
+func (p *params) messages() (string, error) {
 	var m messages
-	if instructions != "" {
+	if instructions := p.text("instructions"); instructions != "" {
 		m.list = append(m.list, `{"role":"system","content":`+openai.String(instructions)+`}`)
 	}
-	for i, raw := range items {
-		if err := m.add(place(i), gjson.Parse(raw)); err != nil {
+	for i, raw := range p.items {
+		if err := m.add(p.place(i), gjson.Parse(raw)); err != nil {
 			return "", err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 type params struct {
 	members map[string]gjson.Result
 	items   []string // of the conversation, as raw JSON
+	before  int      // how many of them were kept
 	tools   []tool
 	// only holds the names of the tools that may be called; nil means all.
 	only []string
@@ -133,7 +134,7 @@ var ours = []string{
 
 // chat makes the body of a chat request.
 func (p *params) chat(body []byte) ([]byte, error) {
-	messages, err := messagesOf(p.text("instructions"), p.items)
+	messages, err := p.messages()
 	if err != nil {
 		return nil, err
 	}
@@ -234,4 +235,13 @@ func (p *params) names() openai.Names {
 	return out
 }
 
+// place names an item of the client's own input.
 func place(i int) string { return fmt.Sprintf("input[%d]", i) }
+
+// place names an item of the conversation as the client knows it.
+func (p *params) place(i int) string {
+	if i < p.before {
+		return "previous_response_id"
+	}
+	return place(i - p.before)
+}

@@ -13,6 +13,8 @@ type Config struct {
 	On bool
 	// Keep is how many, the newest ones. Zero means 1000.
 	Keep int
+	// MaxBytes is how much is kept, about. Zero means 256 MiB.
+	MaxBytes int64
 	// Dir is the folder that they are kept in. Zero means memory alone.
 	Dir string
 	// For is how long they are kept. Zero means as long as there is room.
@@ -29,12 +31,19 @@ func New(cfg Config) (*API, error) {
 	if cfg.Keep == 0 {
 		cfg.Keep = 1000
 	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 256 << 20
+	}
 	kept, err := newStore(cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &API{kept: kept}, nil
 }
+
+// Err is the error of the latest write into the folder, nil when it went well.
+// Meanwhile responses are kept in memory, and would be lost with the process.
+func (a *API) Err() error { return a.kept.err() }
 
 // Decode reads a request and makes it a chat request.
 func (a *API) Decode(in surface.In) (*openai.Request, surface.Talk, error) {
@@ -69,6 +78,7 @@ func (a *API) conversation(p *params, key string) ([]string, error) {
 		}
 		items = append(items, before.Items...)
 		items = append(items, before.Output...)
+		p.before = len(items)
 	}
 	for i, item := range p.input() {
 		if item.Get("type").Str == "item_reference" {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,33 +17,24 @@ import (
 // errUnknown is returned for what is not kept.
 var errUnknown = errors.New("responses: not kept")
 
-// record is one response that has ended.
-type record struct {
-	// Key names whose it is.
-	Key string `json:"key"`
-	// Items is the conversation that it answers, Output what it has added.
-	Items  []string `json:"items"`
-	Output []string `json:"output"`
-	// Object is the response object.
-	Object string `json:"object"`
-	// Ended is when it ended.
-	Ended time.Time `json:"ended"`
-}
-
 // entry is one response in the order of their ends.
 type entry struct {
 	id    string
 	ended time.Time
+	size  int64
 }
 
 // store keeps the newest responses, in memory or in a folder. A folder holds one
-// file for each, which only its owner can read.
+// file for each, which only its owner can read. Files are read and written outside
+// of mu: a slow disk holds up nobody else.
 type store struct {
 	cfg Config
 
-	mu      sync.Mutex // guards what follows, and the files
+	mu      sync.Mutex // guards what follows
 	records map[string]record
 	order   []entry // the oldest first
+	size    int64   // of all
+	fault   error   // of the latest write
 }
 
 // responseID is what the id of a response looks like; nothing else becomes the
@@ -65,13 +57,18 @@ func newStore(cfg Config) (*store, error) {
 		return nil, fmt.Errorf("responses: the folder cannot be read: %w", err)
 	}
 	for _, f := range files {
-		id := f.Name()[:len(f.Name())-len(filepath.Ext(f.Name()))]
-		if info, err := f.Info(); err == nil && responseID.MatchString(id) {
-			s.order = append(s.order, entry{id, info.ModTime()})
+		id, kind, _ := strings.Cut(f.Name(), ".")
+		info, err := f.Info()
+		switch {
+		case err != nil || !responseID.MatchString(id):
+		case kind == "json":
+			s.order, s.size = append(s.order, entry{id, info.ModTime(), info.Size()}), s.size+info.Size()
+		case kind == "json.part": // its writer has died
+			_ = os.Remove(s.file(id) + ".part") // what stays is in nobody's way
 		}
 	}
 	slices.SortFunc(s.order, func(a, b entry) int { return a.ended.Compare(b.ended) })
-	s.prune()
+	s.remove(s.prune())
 	return s, nil
 }
 
@@ -80,65 +77,105 @@ func (s *store) file(id string) string { return filepath.Join(s.cfg.Dir, id+".js
 // put keeps a response, and lets the oldest go for it. Where the folder takes
 // none, memory does.
 func (s *store) put(id string, r record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.has(id) {
 		return // it has ended before
 	}
-	if !s.write(id, r) {
+	size, written, fault := r.size(), false, error(nil)
+	if s.cfg.Dir != "" {
+		var text []byte
+		if text, fault = json.Marshal(r); fault == nil && int64(len(text)) <= s.cfg.MaxBytes {
+			size, fault = int64(len(text)), s.write(id, text)
+			written = fault == nil
+		}
+	}
+	if size > s.cfg.MaxBytes {
+		return // all others would have to go for it
+	}
+	if !written {
+		r = r.own()
+	}
+	s.mu.Lock()
+	s.fault = fault
+	if !written {
 		s.records[id] = r
 	}
-	s.order = append(s.order, entry{id, r.Ended})
-	s.prune()
+	s.order, s.size = append(s.order, entry{id, r.Ended, size}), s.size+size
+	gone := s.prune()
+	s.mu.Unlock()
+	s.remove(gone)
 }
 
 func (s *store) has(id string) bool {
-	return slices.ContainsFunc(s.order, func(e entry) bool { return e.id == id })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(id) >= 0
 }
 
-func (s *store) write(id string, r record) bool {
-	if s.cfg.Dir == "" {
-		return false
-	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return false
-	}
-	// A file is whole or not there.
+// find returns where a response is in the order, -1 for nowhere. The caller holds mu.
+func (s *store) find(id string) int {
+	return slices.IndexFunc(s.order, func(e entry) bool { return e.id == id })
+}
+
+// write makes the file of a response. It is whole or not there.
+func (s *store) write(id string, text []byte) error {
 	part := s.file(id) + ".part"
-	if os.WriteFile(part, text, 0o600) != nil || os.Rename(part, s.file(id)) != nil {
-		_ = os.Remove(part) // it may not be there
-		return false
+	err := os.WriteFile(part, text, 0o600)
+	if err == nil {
+		err = os.Rename(part, s.file(id))
 	}
-	return true
+	if err != nil {
+		_ = os.Remove(part) // it may not be there
+		return fmt.Errorf("responses: the folder takes none: %w", err)
+	}
+	return nil
 }
 
-// prune lets go what is too many or too old. The caller holds mu.
-func (s *store) prune() {
-	for len(s.order) > 0 && (len(s.order) > s.cfg.Keep || s.old(s.order[0])) {
-		s.forget(s.order[0].id)
-		s.order = s.order[1:]
+// err is the fault of the latest write, nil when it went well.
+func (s *store) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault
+}
+
+// prune lets go what is too many, too much or too old, and returns it; the caller
+// holds mu, and removes it without.
+func (s *store) prune() (gone []string) {
+	for len(s.order) > 0 && (len(s.order) > s.cfg.Keep || s.size > s.cfg.MaxBytes || s.old(s.order[0])) {
+		gone = append(gone, s.order[0].id)
+		s.forget(0)
 	}
+	return gone
 }
 
 func (s *store) old(e entry) bool { return s.cfg.For > 0 && time.Since(e.ended) > s.cfg.For }
 
-func (s *store) forget(id string) {
-	delete(s.records, id)
-	if s.cfg.Dir != "" {
-		_ = os.Remove(s.file(id)) // it may be in memory only
+// forget takes one off the order. The caller holds mu.
+func (s *store) forget(at int) {
+	delete(s.records, s.order[at].id)
+	s.size -= s.order[at].size
+	s.order = slices.Delete(s.order, at, at+1)
+}
+
+// remove removes the files of responses that are forgotten.
+func (s *store) remove(gone []string) {
+	for _, id := range gone {
+		if s.cfg.Dir != "" {
+			_ = os.Remove(s.file(id)) // it may be in memory only
+		}
 	}
 }
 
 // get returns a response of the key; all is whether it may be anybody's.
 func (s *store) get(id, key string, all bool) (record, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.prune()
-	if !responseID.MatchString(id) || !s.has(id) {
+	gone := s.prune()
+	kept := responseID.MatchString(id) && s.find(id) >= 0
+	r, ok := s.records[id]
+	s.mu.Unlock()
+	s.remove(gone)
+	if !kept {
 		return record{}, errUnknown
 	}
-	r, ok := s.records[id]
 	if !ok {
 		text, err := os.ReadFile(s.file(id))
 		if err != nil || json.Unmarshal(text, &r) != nil {
@@ -170,7 +207,9 @@ func (s *store) item(id, key string) (string, error) {
 // drop forgets a response.
 func (s *store) drop(id string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.order = slices.DeleteFunc(s.order, func(e entry) bool { return e.id == id })
-	s.forget(id)
+	if at := s.find(id); at >= 0 {
+		s.forget(at)
+	}
+	s.mu.Unlock()
+	s.remove([]string{id})
 }

@@ -3,9 +3,12 @@ package responses_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +110,115 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestRoomInBytes: the oldest go when there is too much, and one that is too much
+// by itself drives out no other. A folder is measured anew at the start.
+func TestRoomInBytes(t *testing.T) {
+	for _, dir := range []string{"", t.TempDir()} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := responses.Config{On: true, MaxBytes: 55_000, Dir: dir}
+			a := newAPI(t, cfg)
+			of := func(n int) string { return fmt.Sprintf(`{"model":"m","input":%q}`, strings.Repeat("x", n)) }
+			ids := []string{answered(t, a, 1, of(15_000)), answered(t, a, 2, of(15_000)), answered(t, a, 3, of(15_000)), answered(t, a, 4, of(60_000))}
+			has := func(want ...bool) {
+				t.Helper()
+				for n, id := range ids {
+					if _, err := a.Get(id, "key", false); (err == nil) != want[n] {
+						t.Errorf("dir %q, %d of 4: %v", dir, n+1, err)
+					}
+				}
+			}
+			has(true, true, true, false)
+			ids[3] = answered(t, a, 5, of(15_000))
+			has(false, true, true, true)
+			if _, err := a.Delete(ids[1], "key", false); err != nil {
+				t.Error(err)
+			}
+			ids[0] = answered(t, a, 6, of(15_000))
+			has(true, false, true, true)
+			if dir != "" {
+				a = newAPI(t, responses.Config{On: true, MaxBytes: 37_000, Dir: dir})
+				has(true, false, false, true)
+			}
+		})
+	}
+}
+
+// TestKeptIsNotTheBody: a short item holds on to nothing of a long request.
+func TestKeptIsNotTheBody(t *testing.T) {
+	const long = 16 << 20
+	a, before := newAPI(t, responses.Config{On: true}), heap()
+	t.Run("the request", func(t *testing.T) { // what the test itself holds of it ends with it
+		answered(t, a, 1, `{"model":"m","input":[{"role":"user","content":"hi"}],"client_metadata":"`+strings.Repeat("x", long)+`"}`)
+	})
+	if more := int64(heap()) - int64(before); more > long/2 {
+		t.Errorf("%d bytes are kept", more)
+	}
+	if _, err := a.Get("resp_"+number(1), "key", false); err != nil {
+		t.Error(err)
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestSlowDisk: a write that hangs holds up neither those who are answered nor
+// those who read.
+func TestSlowDisk(t *testing.T) {
+	dir := t.TempDir()
+	a := newAPI(t, responses.Config{On: true, Dir: dir})
+	first := answered(t, a, 1, ask(""))
+	slow := filepath.Join(dir, "resp_"+number(2)+".json.part")
+	if err := syscall.Mkfifo(slow, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		answered(t, a, 2, fmt.Sprintf(`{"model":"m","input":%q}`, strings.Repeat("x", 1<<20)))
+	}()
+	disk, err := os.Open(slow) // returns when it is being written
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := make(chan error, 1)
+	go func() {
+		_, err := a.Get(first, "key", false)
+		answered(t, a, 3, ask(""))
+		others <- err
+	}()
+	select {
+	case err := <-others:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("they wait for the disk")
+	}
+	_, _ = io.Copy(io.Discard, disk)
+	_ = disk.Close()
+	<-written
+}
+
+// TestLeftovers of a writer that has died are removed at the start, and nothing else.
+func TestLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	part, other := "resp_"+number(1)+".json.part", "notes.part"
+	for _, name := range []string{part, other} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newAPI(t, responses.Config{On: true, Dir: dir})
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || files[0].Name() != other {
+		t.Errorf("left are %v, %v", files, err)
+	}
+}
+
 func TestNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		off, on := newAPI(t, responses.Config{}), newAPI(t, responses.Config{On: true})
@@ -140,8 +252,28 @@ func TestFullDisk(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.Get(answered(t, a, 1, ask("")), "key", false); err != nil {
-			t.Error(err)
+		if _, err := a.Get(answered(t, a, 1, ask("")), "key", false); err != nil || a.Err() == nil {
+			t.Errorf("%v; told is %v", err, a.Err())
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if answered(t, a, 2, ask("")); a.Err() != nil {
+			t.Errorf("it works again, but told is %v", a.Err())
+		}
+	})
+}
+
+// TestPlacesAreTheClients: an error names an item by its place in the client's own
+// input, whatever was kept before it.
+func TestPlacesAreTheClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, responses.Config{On: true})
+		first := answered(t, a, 1, ask(""))
+		_, _, err := a.Decode(surface.In{ID: number(2), Key: "key", Body: []byte(`{"model":"m","previous_response_id":"` + first + `","input":[{"role":"user","content":"hi"},{"role":"user","content":7}]}`)})
+		var p *openai.Problem
+		if !errors.As(err, &p) || p.Param != "input[1].content" || !strings.Contains(p.Message, "input[1].content") {
+			t.Errorf("got %+v", err)
 		}
 	})
 }
