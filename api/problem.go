@@ -67,6 +67,8 @@ func queueRulings() []ruling {
 		{queue.ErrPoisoned, verdict{503, away, "slot_poisoned", "slot_poisoned", ledger.Rejected, 30 * time.Second, false, "The engine is still busy with something that cannot be stopped. The operator has to look at it; try again later."}},
 		{queue.ErrDown, verdict{503, away, "engine_down", "engine_down", ledger.Rejected, 10 * time.Second, false, "The engine cannot be reached. Try again later."}},
 		{queue.ErrStoreDown, verdict{503, away, "store_down", "store_down", ledger.Rejected, 5 * time.Second, false, "The queue's Redis does not answer. Try again in a moment."}},
+		{ledger.ErrStore, verdict{503, away, "store_down", "store_down", ledger.Rejected, 5 * time.Second, false, "The ledger's store does not answer. Try again in a moment."}},
+		{queue.ErrDuplicate, verdict{409, invalid, "duplicate_request", "", ledger.Rejected, 0, false, "A request of the same id is in the queue. Send it again, and it gets another id."}},
 		{queue.ErrWaited, verdict{503, away, "queue_timeout", "queue_timeout", ledger.Expired, 0, true, "The request waited in the queue for as long as it may. Send it again when fewer are waiting."}},
 		{queue.ErrCancelled, verdict{409, invalid, "cancelled", "cancelled", ledger.Cancelled, 0, true, "The request was cancelled."}},
 		{queue.ErrSlotLost, verdict{503, away, "slot_lost", "slot_lost", ledger.SlotLost, 2 * time.Second, false, "The proxy lost its hold on the engine while the request was running. Send it again."}},
@@ -208,7 +210,7 @@ func routingProblem(c echo.Context, e *echo.HTTPError) *openai.Problem {
 	r := c.Request()
 	switch e.Code {
 	case http.StatusNotFound:
-		p.Message = "There is no route " + r.Method + " " + cut(r.URL.Path, 200) + ". Clients use the base URL http://HOST:PORT/v1; the routes are POST /v1/chat/completions, /v1/completions, /v1/responses and /v1/messages, GET /v1/models, GET and DELETE /v1/queue/{id}, GET /v1/queue, GET /v1/usage and GET /v1/usage/{id}."
+		p.Message = "There is no route " + r.Method + " " + cut(r.URL.Path, 200) + ". Clients use the base URL http://HOST:PORT/v1 and ask for POST /v1/chat/completions, GET /v1/models and others; GET /openapi.yaml has all of them."
 	case http.StatusMethodNotAllowed:
 		p.Message = "The route " + cut(r.URL.Path, 200) + " does not take " + r.Method + ". Use: " + c.Response().Header().Get("Allow") + "."
 	}

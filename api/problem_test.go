@@ -71,6 +71,8 @@ func verdictTable() map[string]struct {
 		"poisoned":               {queue.ErrPoisoned, told{503, away, "slot_poisoned", "slot_poisoned", "30", "", ledger.Rejected}},
 		"engine down in line":    {queue.ErrDown, told{503, away, "engine_down", "engine_down", "10", "", ledger.Rejected}},
 		"store down":             {fmt.Errorf("%w: i/o timeout", queue.ErrStoreDown), told{503, away, "store_down", "store_down", "5", "", ledger.Rejected}},
+		"ledger away":            {fmt.Errorf("%w: i/o timeout", ledger.ErrStore), told{503, away, "store_down", "store_down", "5", "", ledger.Rejected}},
+		"twice in line":          {queue.ErrDuplicate, told{409, invalid, "duplicate_request", "", "", "", ledger.Rejected}},
 		"waited too long":        {queue.ErrWaited, told{503, away, "queue_timeout", "queue_timeout", "", "false", ledger.Expired}},
 		"cancelled":              {queue.ErrCancelled, told{409, invalid, "cancelled", "cancelled", "", "false", ledger.Cancelled}},
 		"cancelled while it ran": {fmt.Errorf("%w: %w", queue.ErrCancelled, proxy.ErrCut), told{409, invalid, "cancelled", "cancelled", "", "false", ledger.Cancelled}},

@@ -1,10 +1,14 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"oneslot/internal/simengine"
+	"oneslot/ledger"
 )
 
 // TestUsageList: rows newest first, in pages, and sums; wrong words are refused.
@@ -34,6 +38,40 @@ func TestUsageList(t *testing.T) {
 			if r := e.do(call{path: "/v1/usage?" + query}); r.status != 400 {
 				t.Errorf("%s: %d %s", query, r.status, r.body)
 			}
+		}
+	})
+}
+
+// noLedger is a ledger's store that is not there.
+type noLedger struct{}
+
+var errAway = errors.New("connection refused")
+
+func (noLedger) Write(context.Context, []*ledger.Row, ledger.Keep) (bool, error) {
+	return false, errAway
+}
+
+func (noLedger) Get(context.Context, string) (ledger.Row, error)          { return ledger.Row{}, errAway }
+func (noLedger) List(context.Context, ledger.Query) ([]ledger.Row, error) { return nil, errAway }
+func (noLedger) Sum(context.Context, ledger.Query, ledger.By) ([]ledger.Sum, error) {
+	return nil, errAway
+}
+func (noLedger) Close() error { return nil }
+
+// TestUsageWithoutItsStore: callers are told to come back, and the log is not filled
+// with what they asked.
+func TestUsageWithoutItsStore(t *testing.T) {
+	broken := ledger.New(noLedger{}, ledger.Config{})
+	t.Cleanup(func() { _ = broken.Close() })
+	inBubble(t, setup{change: func(d *Deps) { d.Ledger = broken }}, func(t *testing.T, e *edge) {
+		for _, path := range []string{"/v1/usage", "/v1/usage?format=csv", "/v1/usage?by=key", "/v1/usage/" + strings.Repeat("0", 32)} {
+			g := e.do(call{path: path})
+			if g.status != 503 || g.fault(t).Code != "store_down" || g.header.Get("X-Oneslot-Reason") != "store_down" || g.header.Get("Retry-After") != "5" {
+				t.Errorf("%s: %d %v %s", path, g.status, g.header, g.body)
+			}
+		}
+		if strings.Contains(e.logs.String(), "request failed") {
+			t.Error("failures of the store are called those of requests")
 		}
 	})
 }

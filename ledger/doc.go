@@ -25,7 +25,7 @@
 //     slot_lost, queued as abandoned; when, its store says.
 //   - a store that fails: rows stay in memory and are tried again; Err says why,
 //     and Begin refuses new ones with ErrBacklog beyond Config.Backlog. Finish is
-//     never refused.
+//     never refused. Get, List and Sum say ErrStore then, unless the row is here.
 //
 // Rows older than Config.Retention, and the oldest above Config.MaxRows, are
 // deleted by the writer, a thousand at a time. Open rows stay.

@@ -137,7 +137,16 @@ func (l *Ledger) Get(ctx context.Context, id string) (Row, error) {
 	if waits && (err != nil || row.Outcome.Open()) { // an end in the store is the end, whatever still waits
 		return waiting, nil
 	}
-	return row, err
+	return row, failed(ctx, err)
+}
+
+// failed gives an error of the store its class, unless it is no fault of the store's,
+// or one that does not pass.
+func failed(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) || errors.Is(err, ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrStore, err)
 }
 
 // List returns rows, newest first, and the After of the next page, empty on
@@ -147,7 +156,7 @@ func (l *Ledger) List(ctx context.Context, q Query) (rows []Row, next string, er
 		return nil, "", err
 	}
 	if err := l.Flush(ctx); err != nil {
-		return nil, "", err
+		return nil, "", failed(ctx, err)
 	}
 	page := q.Limit
 	q.Limit++
@@ -156,7 +165,7 @@ func (l *Ledger) List(ctx context.Context, q Query) (rows []Row, next string, er
 		rows = rows[:page]
 		next = rows[page-1].ID
 	}
-	return rows, next, err
+	return rows, next, failed(ctx, err)
 }
 
 // Sum adds up the rows that q selects, whatever its page. Keys and models come
@@ -169,7 +178,8 @@ func (l *Ledger) Sum(ctx context.Context, q Query, by By) ([]Sum, error) {
 		return nil, err
 	}
 	if err := l.Flush(ctx); err != nil {
-		return nil, err
+		return nil, failed(ctx, err)
 	}
-	return l.store.Sum(ctx, q, by)
+	sums, err := l.store.Sum(ctx, q, by)
+	return sums, failed(ctx, err)
 }

@@ -142,6 +142,14 @@ func TestRedisAway(t *testing.T) {
 	if got := get(t, l, 1).Outcome; got != ledger.Served {
 		t.Errorf("a waiting row is %s", got)
 	}
+	if _, _, err := l.List(t.Context(), ledger.Query{}); !errors.Is(err, ledger.ErrStore) {
+		t.Errorf("a list: %v", err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, _, err := l.List(ctx, ledger.Query{}); errors.Is(err, ledger.ErrStore) || !errors.Is(err, context.Canceled) {
+		t.Errorf("of a client that has left: %v", err)
+	}
 	must(t, s.client.Do(t.Context(), "ACL", "SETUSER", "default", "+@all").Err())
 	soon(t, "it is written", func() bool { return l.Flush(t.Context()) == nil })
 	rows, _, err := l.List(t.Context(), ledger.Query{})

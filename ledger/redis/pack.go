@@ -59,7 +59,7 @@ func unpack(text string) (ledger.Row, error) {
 	var p packed
 	cells := p.cells()
 	if err := json.Unmarshal([]byte(text), &cells); err != nil {
-		return ledger.Row{}, fmt.Errorf("a row that cannot be read: %w", err)
+		return ledger.Row{}, fmt.Errorf("%w: a row that cannot be read: %w", ledger.ErrDamaged, err)
 	}
 	p.row.Created = time.UnixMilli(p.at)
 	for i, d := range p.durations() {
