@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"oneslot/api/report"
 	"oneslot/internal/openai"
 
 	"github.com/labstack/echo/v4"
@@ -21,7 +22,7 @@ func (s *Server) cors() echo.MiddlewareFunc {
 		AllowOrigins: s.cfg.CORSOrigins,
 		AllowMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
 		ExposeHeaders: []string{
-			"X-Request-Id", "Request-Id", "X-Oneslot-Reason", "X-Oneslot-Position", "X-Oneslot-Wait-Ms", "X-Oneslot-Budget",
+			"X-Request-Id", "Request-Id", "X-Oneslot-Reason", "X-Oneslot-Position", "X-Oneslot-Wait-Ms", "X-Oneslot-Budget", report.NextAfter,
 			"X-Should-Retry", "Retry-After", "Retry-After-Ms", "WWW-Authenticate",
 		},
 		MaxAge: 600,

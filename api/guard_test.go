@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"oneslot/api/report"
 	"oneslot/queue"
 )
 
@@ -146,6 +147,10 @@ func TestCORS(t *testing.T) {
 			if g.status != c.status || allow(g) != app || !strings.Contains(g.header.Get("Access-Control-Expose-Headers"), "X-Request-Id") {
 				t.Errorf("%s: status %d, headers %v", name, g.status, g.header)
 			}
+		}
+		rows := e.do(call{path: "/v1/usage?format=csv&limit=1", header: from(app, secretA)})
+		if next := http.CanonicalHeaderKey(report.NextAfter); rows.header.Get(next) == "" || !strings.Contains(rows.header.Get("Access-Control-Expose-Headers"), next) {
+			t.Errorf("a page of CSV: headers %v", rows.header)
 		}
 		e.server.Drain()
 		if g := e.do(ask("", from(app, secretA))); g.status != 503 || allow(g) != app {

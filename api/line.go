@@ -35,7 +35,7 @@ func (s *Server) lineRoutes(keyed func(methods []string, h echo.HandlerFunc, pat
 	keyed(get, s.place, "/v1/queue/:id")
 	keyed(remove, s.cancel, "/v1/queue/:id")
 	keyed(remove, s.cancelKey, "/v1/queue")
-	s.echo.GET("/v1/queue/events", s.events, s.auth)
+	s.echo.Match(get, "/v1/queue/events", s.events, s.auth)
 	for word, gate := range map[string]queue.Gate{"pause": queue.Paused, "resume": queue.Open, "drain": queue.Draining} {
 		s.echo.POST("/v1/queue/"+word, s.gate(gate, word), s.auth, s.admin, s.bounded)
 	}
@@ -54,6 +54,9 @@ func (s *Server) line(c echo.Context) error {
 	return c.JSON(http.StatusOK, v)
 }
 
+// errHeaders ends a feed of which only the headers were asked for.
+var errHeaders = errors.New("api: only the headers")
+
 // events is the feed of what changes in the line, as server-sent events.
 func (s *Server) events(c echo.Context) error {
 	w := c.Response()
@@ -65,6 +68,10 @@ func (s *Server) events(c echo.Context) error {
 			h.Set("Content-Type", "text/event-stream; charset=utf-8")
 			h.Set("Cache-Control", "no-cache, no-transform")
 			h.Set("X-Accel-Buffering", "no")
+			if c.Request().Method == http.MethodHead {
+				w.WriteHeader(http.StatusOK)
+				return errHeaders
+			}
 		}
 		if _, err := w.Write(events); err != nil {
 			return err

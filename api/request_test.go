@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -269,7 +270,7 @@ func TestPaths(t *testing.T) {
 			}
 		}
 		g := e.do(call{path: "/v1/nothing"})
-		for _, want := range []string{"GET /v1/nothing", "POST /v1/chat/completions", "/v1/models"} {
+		for _, want := range []string{"GET /v1/nothing", "POST /v1/chat/completions", "/v1/models", "/openapi.yaml"} {
 			if !strings.Contains(g.fault(t).Message, want) {
 				t.Errorf("the 404 does not say %q: %s", want, g.body)
 			}
@@ -300,39 +301,71 @@ func TestRouteLabels(t *testing.T) {
 	})
 }
 
+// methodTable is the methods of every route.
+func methodTable() map[string]string {
+	const get, post, remove = "GET HEAD", "POST", "DELETE GET HEAD"
+	out := map[string]string{
+		"/healthz": get, "/readyz": get, "/metrics": get, "/openapi.yaml": get, "/v1/usage": get, "/v1/usage/:id": get,
+		"/v1/queue": remove, "/v1/queue/:id": remove, "/v1/queue/events": get,
+		"/v1/queue/pause": post, "/v1/queue/drain": post, "/v1/queue/resume": post, "/v1/queue/slots/:engine/reset": post,
+	}
+	for path, methods := range map[string]string{
+		"/chat/completions": post, "/completions": post, "/messages": post, "/messages/count_tokens": post,
+		"/responses": post, "/responses/:id": remove, "/responses/:id/cancel": post, "/models": get, "/models/*": get,
+	} {
+		out[path], out["/v1"+path] = methods, methods
+	}
+	return out
+}
+
 // TestMethods: a wrong one is told with the right ones; HEAD works where GET does
 // (B101), without a body and without the engine's slot.
 func TestMethods(t *testing.T) {
-	id := strings.Repeat("0", 32)
-	get := "OPTIONS, GET, HEAD"
-	allow := map[string]string{
-		"/v1/chat/completions": "OPTIONS, POST", "/chat/completions": "OPTIONS, POST", "/v1/models": get, "/models": get, "/v1/models/ripple": get,
-		"/healthz": get, "/readyz": get, "/metrics": get, "/v1/queue": "OPTIONS, DELETE, GET, HEAD", "/v1/queue/pause": "OPTIONS, POST", "/v1/queue/" + id: "OPTIONS, DELETE, GET, HEAD", "/v1/usage/" + id: get,
-	}
-	sorted := func(s string) string { // the order says nothing
-		parts := map[string]bool{}
-		for p := range strings.SplitSeq(s, ", ") {
-			parts[p] = true
-		}
-		return fmt.Sprint(parts)
-	}
 	inBubble(t, setup{}, func(t *testing.T, e *edge) {
-		for path, want := range allow {
-			for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodTrace} {
-				g := e.do(call{method: method, path: path})
-				if g.status != 405 || sorted(g.header.Get("Allow")) != sorted(want) || !strings.Contains(g.fault(t).Message, g.header.Get("Allow")) {
-					t.Errorf("%s %s: status %d, Allow %q, want %q: %s", method, path, g.status, g.header.Get("Allow"), want, g.body)
-				}
+		routed := map[string][]string{}
+		for _, r := range e.server.echo.Routes() {
+			routed[r.Path] = append(routed[r.Path], r.Method)
+		}
+		table := methodTable()
+		for path, methods := range routed {
+			if slices.Sort(methods); strings.Join(methods, " ") != table[path] {
+				t.Errorf("%s takes %v, want %q", path, methods, table[path])
 			}
-			one, head := e.do(call{path: path}), e.do(call{method: http.MethodHead, path: path})
-			if head.status != one.status || head.body != "" {
-				t.Errorf("HEAD %s: status %d, GET has %d; body %q", path, head.status, one.status, head.body)
+		}
+		for path, methods := range table {
+			if routed[path] == nil {
+				t.Errorf("%s is no route", path)
 			}
+			e.methods(strings.NewReplacer(":id", strings.Repeat("0", 32), ":engine", "spark", "*", "ripple").Replace(path), methods)
 		}
 		if n := e.engine.Stats().Arrivals; n != 0 {
 			t.Errorf("the engine got %d requests for text", n)
 		}
 	})
+}
+
+// methods asks a path what it does not take, and for its headers alone.
+func (e *edge) methods(path, methods string) {
+	e.t.Helper()
+	want := append(strings.Fields(methods), http.MethodOptions)
+	slices.Sort(want)
+	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodTrace} {
+		g := e.do(call{method: method, path: path})
+		allow := strings.Split(g.header.Get("Allow"), ", ")
+		slices.Sort(allow) // the order says nothing
+		if g.status != 405 || !slices.Equal(allow, want) || !strings.Contains(g.body, "Use: "+g.header.Get("Allow")+".") {
+			e.t.Errorf("%s %s: status %d, Allow %q, want %q: %s", method, path, g.status, allow, want, g.body)
+		}
+	}
+	ctx, leave := context.WithCancel(e.t.Context())
+	defer leave()
+	one, err := e.client.Do(call{path: path}.request(ctx, e.t))
+	e.must(err)
+	defer one.Body.Close() // which may be a feed
+	head := e.do(call{method: http.MethodHead, path: path})
+	if head.status != one.StatusCode || head.body != "" || head.header.Get("Content-Type") != one.Header.Get("Content-Type") {
+		e.t.Errorf("HEAD %s: status %d %v, GET has %d %v; body %q", path, head.status, head.header, one.StatusCode, one.Header, head.body)
+	}
 }
 
 // TestLargeHeaders are refused before anything is looked at.
