@@ -106,13 +106,12 @@ func watch(ctx context.Context, proxy *remote.Client, out io.Writer) error {
 		return ended(ctx, err)
 	}
 	defer resp.Body.Close()
-	show := console.Plain
 	if f, ok := out.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			show = console.Live
+			return ended(ctx, console.Live(ctx, resp.Body, out))
 		}
 	}
-	return ended(ctx, show(ctx, resp.Body, out))
+	return ended(ctx, console.Plain(resp.Body, out))
 }
 
 // ended makes the end that the user wants none of the command's faults.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,34 +159,69 @@ func TestLiveTable(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("it ended with %v", err)
 		}
-		close(feed.parts)
+		if feed.reads.Load() != 0 {
+			t.Error("its reader goes on")
+		}
+	})
+}
+
+// TestLiveEnds: whatever ends it, nobody reads on, also if the feed has more.
+func TestLiveEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := newFeed()
+		go func() {
+			feed.parts <- "event: snapshot\ndata: [\n\nevent: line\ndata: {}\n\nevent: line\ndata: {}\n\n"
+		}()
+		if err := Live(t.Context(), feed, &paper{}); err == nil {
+			t.Error("broken data was taken")
+		}
+		select {
+		case <-feed.closed:
+		default:
+			t.Error("the feed is open")
+		}
+		if feed.reads.Load() != 0 {
+			t.Error("its reader goes on")
+		}
 	})
 }
 
 // testFeed is a body whose parts a test sends.
-type testFeed struct{ parts chan string }
+type testFeed struct {
+	parts  chan string
+	closed chan struct{}
+	reads  atomic.Int32 // going on now
+}
 
-func newFeed() testFeed { return testFeed{make(chan string)} }
+func newFeed() *testFeed { return &testFeed{parts: make(chan string), closed: make(chan struct{})} }
 
-func (f testFeed) Read(b []byte) (int, error) {
-	part, ok := <-f.parts
-	if !ok {
+func (f *testFeed) Read(b []byte) (int, error) {
+	f.reads.Add(1)
+	defer f.reads.Add(-1)
+	select {
+	case part := <-f.parts:
+		return copy(b, part), nil
+	case <-f.closed:
 		return 0, os.ErrClosed
 	}
-	return copy(b, part), nil
+}
+
+func (f *testFeed) Close() error {
+	close(f.closed)
+	return nil
 }
 
 // TestPlain: the view, and then a line for each event; broken data ends it.
 func TestPlain(t *testing.T) {
 	out := &paper{}
 	feed := "event: snapshot\ndata: " + strings.ReplaceAll(first, "\n", "") + "\n\n: keep-alive\n\nevent: left\ndata: {\"request_id\":\"w1\"}\n\n"
-	if err := Plain(t.Context(), strings.NewReader(feed), out); err != nil {
+	if err := Plain(strings.NewReader(feed), out); err != nil {
 		t.Error(err)
 	}
 	if text := out.String(); !strings.HasPrefix(text, "2 of 64 waiting, 1 running\n") || !strings.HasSuffix(text, " left request=w1\n") {
 		t.Errorf("it writes %q", text)
 	}
-	if err := Plain(t.Context(), strings.NewReader("event: snapshot\ndata: [\n\n"), out); err == nil {
+	if err := Plain(strings.NewReader("event: snapshot\ndata: [\n\n"), out); err == nil {
 		t.Error("broken data was taken")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/tmaxmax/go-sse"
@@ -15,7 +16,7 @@ const maxFeedEvent = 64 << 20
 
 // Plain writes the line as it is, and then a line of text for each event,
 // until the feed ends.
-func Plain(_ context.Context, feed io.Reader, out io.Writer) error {
+func Plain(feed io.Reader, out io.Writer) error {
 	for e, err := range sse.Read(feed, &sse.ReadConfig{MaxEventSize: maxFeedEvent}) {
 		if err != nil {
 			return err
@@ -40,23 +41,17 @@ func Plain(_ context.Context, feed io.Reader, out io.Writer) error {
 const liveRows = 20
 
 // Live keeps a table up to date, every second and with every event, until
-// ctx or the feed ends.
-func Live(ctx context.Context, feed io.Reader, out io.Writer) error {
+// ctx or the feed ends. It closes the feed, which ends the goroutine that reads it,
+// and waits for that.
+func Live(ctx context.Context, feed io.ReadCloser, out io.Writer) error {
 	events, failed := make(chan sse.Event), make(chan error, 1)
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the reader, which may have an event that nobody takes
-	go func() {
-		for e, err := range sse.Read(feed, &sse.ReadConfig{MaxEventSize: maxFeedEvent}) {
-			if err != nil {
-				failed <- err
-				return
-			}
-			select {
-			case events <- e:
-			case <-ctx.Done():
-			}
-		}
-		failed <- nil
+	var reader sync.WaitGroup
+	reader.Go(func() { failed <- read(ctx, feed, events) })
+	defer func() {
+		cancel()         // it may have an event that nobody takes,
+		_ = feed.Close() // or wait for one
+		reader.Wait()
 	}()
 	var s Screen
 	tick := time.NewTicker(time.Second)
@@ -80,4 +75,19 @@ func Live(ctx context.Context, feed io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+}
+
+// read passes the events of a feed on until it or ctx ends.
+func read(ctx context.Context, feed io.Reader, events chan<- sse.Event) error {
+	for e, err := range sse.Read(feed, &sse.ReadConfig{MaxEventSize: maxFeedEvent}) {
+		if err != nil {
+			return err
+		}
+		select {
+		case events <- e:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
