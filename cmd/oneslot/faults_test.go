@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,7 +90,7 @@ func newPair(t *testing.T, flags ...string) *pair {
 	p.ask(0, "holder", strings.Replace(hello, `"messages"`, `"max_tokens":800,"messages"`, 1))
 	await(t, p.engine, func(s simengine.Stats) bool { return s.Running == 1 })
 	for n := range 4 {
-		p.ask(n%2, fmt.Sprint("waiter", n), short)
+		p.ask(n%2, fmt.Sprint("waiter ", n), short)
 		eventually(t, "it waits", func() bool { return p.proxy[0].view(t).Waiting == n+1 && p.proxy[1].view(t).Waiting == n+1 })
 	}
 	eventually(t, "all have their rows", func() bool { // a row is written a little later
@@ -106,6 +107,7 @@ func (p *pair) serve(i int) {
 // ask sends a request whose answer is waited for by finish.
 func (p *pair) ask(proxy int, name, body string) {
 	at := p.proxy[proxy]
+	body = strings.Replace(body, `"content":"hi"`, `"content":"`+name+`"`, 1)
 	p.clients.Go(func() {
 		text, err := at.chat(p.t.Context(), body)
 		p.mu.Lock()
@@ -144,11 +146,28 @@ func (p *pair) again(since time.Time) time.Duration {
 	return started.Sub(since)
 }
 
-// finish waits for all clients, and checks what holds after each fault: what they
-// got; that the engine never had two; and that each request has one row, closed.
-func (p *pair) finish(got, rows map[string]int) {
+// order is whose requests the engine has had, in order: the numbers of those who
+// waited.
+func (p *pair) order() (waiters string) {
+	for _, r := range p.engine.Stats().Runs {
+		if m := waiterInBody.FindSubmatch(r.Body); m != nil {
+			waiters += string(m[1])
+		}
+	}
+	return waiters
+}
+
+var waiterInBody = regexp.MustCompile(`"waiter ([0-9])"`)
+
+// finish waits for all clients, and checks what holds after each fault: the order in
+// which those who waited were served; what all got; that the engine never had two;
+// and that each request has one row, closed.
+func (p *pair) finish(order string, got, rows map[string]int) {
 	p.t.Helper()
 	p.clients.Wait()
+	if o := p.order(); o != order {
+		p.t.Errorf("served in the order %q, want %q", o, order)
+	}
 	counts := map[string]int{}
 	for _, g := range p.got {
 		counts[g]++
@@ -172,12 +191,14 @@ func (p *pair) finish(got, rows map[string]int) {
 	}
 }
 
-// promptly reports a slot that was not used again within a lease and a second. A
-// busy machine may need more; the figure is in the log.
+// late is what a busy machine may need beyond the lease. The figures are in the log.
+const late = 5 * time.Second
+
+// promptly reports a slot that was not used again within a lease and what is late.
 func (p *pair) promptly(after time.Duration) {
 	p.t.Helper()
 	p.t.Logf("the slot was in use again after %v, the lease being %v", after.Round(time.Millisecond), faultLease)
-	if after > faultLease+5*time.Second {
+	if after > faultLease+late {
 		p.t.Errorf("the slot was in use again after %v", after)
 	}
 }
@@ -216,7 +237,7 @@ func killedHolder(_ *testing.T, p *pair) {
 	p.signal(0, syscall.SIGKILL)
 	p.promptly(p.again(killed))
 	p.serve(0) // its rows are closed at its next start
-	p.finish(map[string]int{"cut": 3, "answer": 2}, map[string]int{"slot_lost": 1, "abandoned": 2, "served": 2})
+	p.finish("13", map[string]int{"cut": 3, "answer": 2}, map[string]int{"slot_lost": 1, "abandoned": 2, "served": 2})
 }
 
 // killedWaiters: kill -9 of a proxy whose clients only wait. What runs goes on,
@@ -227,11 +248,11 @@ func killedWaiters(t *testing.T, p *pair) {
 	eventually(t, "the places of the dead are gone", func() bool { return p.proxy[0].view(t).Waiting == 2 })
 	gone := time.Since(killed)
 	t.Logf("their places were gone after %v, the lease being %v", gone.Round(time.Millisecond), faultLease)
-	if gone > faultLease+5*time.Second {
+	if gone > faultLease+late {
 		t.Errorf("the dead waited for %v", gone)
 	}
 	p.serve(1)
-	p.finish(map[string]int{"answer": 3, "cut": 2}, map[string]int{"served": 3, "abandoned": 2})
+	p.finish("02", map[string]int{"answer": 3, "cut": 2}, map[string]int{"served": 3, "abandoned": 2})
 }
 
 // stoppedHolder: the proxy that holds the slot is paused for longer than its
@@ -242,7 +263,7 @@ func stoppedHolder(t *testing.T, p *pair) {
 	p.promptly(p.again(stopped))
 	eventually(t, "the other's clients are served", func() bool { return p.served() == 2 })
 	p.signal(0, syscall.SIGCONT)
-	p.finish(map[string]int{"slot_lost": 1, "answer": 4}, map[string]int{"slot_lost": 1, "served": 4})
+	p.finish("1302", map[string]int{"slot_lost": 1, "answer": 4}, map[string]int{"slot_lost": 1, "served": 4})
 }
 
 func (p *pair) served() (n int) {
@@ -279,7 +300,7 @@ func killedRedis(t *testing.T, p *pair) {
 	})
 	t.Logf("the line was whole again after %v", time.Since(killed).Round(time.Millisecond))
 	p.clients.Wait()
-	p.finish(map[string]int{"answer": 5}, map[string]int{"served": 5, "rejected": len(p.rowsOf(0)) - 5})
+	p.finish("0123", map[string]int{"answer": 5}, map[string]int{"served": 5, "rejected": len(p.rowsOf(0)) - 5})
 }
 
 // forgetfulRedis: its data are gone from one moment to the next, the leases too.
@@ -303,7 +324,7 @@ func forgetfulRedis(t *testing.T, p *pair) {
 	})
 	t.Logf("the line was whole again after %v", time.Since(forgot).Round(time.Millisecond))
 	p.clients.Wait()
-	p.finish(map[string]int{"answer": 5}, map[string]int{"served": 5})
+	p.finish("0123", map[string]int{"answer": 5}, map[string]int{"served": 5})
 }
 
 // rowsOf are the outcomes in the ledger, which the proxies share.

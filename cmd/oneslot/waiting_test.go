@@ -4,9 +4,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,17 +35,75 @@ var waitingCases = map[string]func(t *testing.T){
 	"B083": smallUsersAreServedSoon,
 }
 
-// playedElsewhere says which test plays a case of category D.
-var playedElsewhere = map[string]string{
-	"B068": "TestClientLeavesWhileRunning",
-	"B075": "TestFaults: kill -9 of the proxy that holds the slot",
-	"B076": "TestFaults: kill -9 of a proxy whose clients wait, whose run lasts longer than the lease; queue.TestLeaseTrust",
-	"B078": "queue.TestLostReplies, queue.TestRepeatedFree",
-	"B079": "TestRetries, of the retries",
-	"B084": "queue.TestLostPublish",
-	"B085": "TestFaults: Redis forgets everything",
-	"B086": "TestStopLetsTheRunningAnswerEnd, TestTermination",
-	"B088": "TestSilentEngine",
+// playedElsewhere says which tests play a case of category D: those of this package,
+// after a slash the fault that is meant, and those of queue.
+var playedElsewhere = map[string][]string{
+	"B068": {"TestClientLeavesWhileRunning"},
+	"B075": {"TestFaults/kill -9 of the proxy that holds the slot"},
+	"B076": {"TestFaults/kill -9 of a proxy whose clients wait", "queue.TestLeaseTrust"}, // its run lasts longer than the lease
+	"B078": {"queue.TestLostReplies", "queue.TestRepeatedFree"},
+	"B079": {"TestSecondConnectionJoins", "TestRetryIsAttached", "TestRetryKeepsItsPlace"},
+	"B084": {"queue.TestLostPublish"},
+	"B085": {"TestFaults/Redis forgets everything"},
+	"B086": {"TestStopLetsTheRunningAnswerEnd", "TestTermination"},
+	"B088": {"TestSilentEngine"},
+}
+
+// testsIn are the names of the tests of a package, each after the prefix.
+func testsIn(t *testing.T, dir, prefix string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no tests in %s: %v", dir, err)
+	}
+	for _, file := range files {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range tree.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				names = append(names, prefix+f.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// TestPlayedElsewhere: whatever is said to be tested somewhere is.
+func TestPlayedElsewhere(t *testing.T) {
+	tests := append(testsIn(t, ".", ""), testsIn(t, "../../queue", "queue.")...)
+	for _, f := range faults {
+		tests = append(tests, "TestFaults/"+f.name)
+	}
+	cases := map[string]bool{}
+	for _, f := range readFailures(t) {
+		cases[f.ID] = f.Category == "D"
+	}
+	for id, names := range playedElsewhere {
+		if !cases[id] || waitingCases[id] != nil || len(names) == 0 {
+			t.Errorf("%s, played by %q, is no case of category D, or is played here", id, names)
+		}
+		for _, name := range names {
+			if !slices.Contains(tests, name) {
+				t.Errorf("%s is played by %s, which is no test", id, name)
+			}
+		}
+	}
+	text, err := os.ReadFile("../../docs/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(string(text), -1)
+	if len(named) < 20 {
+		t.Errorf("docs/faults.md names %d tests", len(named))
+	}
+	tests = append(tests, testsIn(t, "../../api", "api.")...)
+	for _, m := range named {
+		if !slices.ContainsFunc([]string{"", "queue.", "api."}, func(prefix string) bool { return slices.Contains(tests, prefix+m[1]) }) {
+			t.Errorf("docs/faults.md names %s, which is no test", m[1])
+		}
+	}
 }
 
 // TestWaitingCases plays category D, and sees to it that none is left out.
@@ -47,7 +111,7 @@ func TestWaitingCases(t *testing.T) {
 	for _, f := range readFailures(t) {
 		play := waitingCases[f.ID]
 		switch {
-		case f.Category != "D" || playedElsewhere[f.ID] != "":
+		case f.Category != "D" || playedElsewhere[f.ID] != nil:
 		case play == nil:
 			t.Errorf("%s (%s) is played nowhere", f.ID, f.Title)
 		default:
