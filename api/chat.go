@@ -172,7 +172,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 			ctx = engine.WithHeader(ctx, more)
 		}
 		began := time.Now()
-		x.call.Slot, x.call.Idle, x.call.Begin = hold.Slot, hold.Idle, hold.Begin
+		x.call.Slot, x.call.Idle, x.call.Begin, x.call.Explain = hold.Slot, hold.Idle, hold.Begin, hold.Explain
 		defer func() { x.row.Slot += time.Since(began) }()
 		var err error
 		before := report

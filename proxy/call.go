@@ -39,6 +39,9 @@ type Call struct {
 	// once more. Zero means that the answer may always begin.
 	Begin func() bool
 	Again error
+	// Explain says what an error means for the client, since whoever lent the slot
+	// may know that it was lost. Nil means that it stands for itself.
+	Explain func(error) error
 }
 
 // yields reports whether nothing is to be given out, since the slot goes to a
@@ -51,6 +54,13 @@ func (p *pump) yields(gives bool) bool {
 		}
 	}
 	return p.yielded
+}
+
+func (c *Call) explained(err error) error {
+	if c.Explain == nil {
+		return err
+	}
+	return c.Explain(err)
 }
 
 // A Report is what a request used, and when.

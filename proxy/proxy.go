@@ -204,7 +204,7 @@ func (p *Proxy) Unsupported(call *Call, slots []string) bool {
 func (p *Proxy) attempt(ctx context.Context, u *pump) (Report, error) {
 	r := newRun(ctx, u.order, p.cfg.AbortBound, func(cause error) {
 		if !errors.Is(cause, ErrClient) && !errors.Is(cause, errBudget) && !errors.Is(cause, u.call.Again) && !benign(cause) {
-			u.client.Fail(cause)
+			u.client.Fail(u.call.explained(cause))
 		}
 	})
 	defer r.end()

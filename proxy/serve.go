@@ -158,7 +158,7 @@ func (p *pump) goOn(ctx context.Context) (Report, error) {
 	}
 	if err != nil {
 		if !errors.Is(err, ErrClient) {
-			p.client.Fail(err)
+			p.client.Fail(p.call.explained(err))
 		}
 		return p.report(""), err
 	}

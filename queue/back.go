@@ -233,3 +233,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 func within(after time.Duration) time.Duration {
 	return min(max(after, time.Second), time.Minute).Round(time.Second)
 }
+
+// Explain returns what Do will make of an error of the work, for those who are to
+// be told before: that the slot was lost, if it was.
+func (h *Hold) Explain(err error) error { return h.explain(err) }

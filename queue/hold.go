@@ -15,8 +15,9 @@ type Hold struct {
 	Fence  int64         // higher than those of all earlier holds of the slot
 	Waited time.Duration // in line, in all
 
-	idle  atomic.Bool
-	begin func() bool
+	idle    atomic.Bool
+	begin   func() bool
+	explain func(error) error
 }
 
 // Begin is called by the work before it gives out the first token. If it reports
@@ -117,8 +118,9 @@ func (q *Queue) accept(g line.Grant) *hold {
 func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *Hold) error) (again bool, err error) {
 	began, h := time.Now(), s.hold
 	lent := &Hold{Slot: h.Slot, Fence: h.Fence, Waited: began.Sub(s.since) - s.ran}
-	lent.begin = func() bool { return q.begin(h) }
 	held, cancel := q.use(context.WithoutCancel(ctx), h)
+	lent.begin = func() bool { return q.begin(h) }
+	lent.explain = func(err error) error { return q.blame(held, err) }
 	returned := false
 	defer func() {
 		cancel(nil)
@@ -141,11 +143,11 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 	}()
 	if err = context.Cause(held); err != nil {
 		lent.Idle() // it never worked
-	} else {
-		err = work(held, lent)
+	} else if err = work(held, lent); err != nil {
+		err = lent.Explain(err)
 	}
 	returned = true
-	return false, q.blame(held, err)
+	return false, err
 }
 
 // giveBack ends a use: a clean hold is freed, for an unclean one a mender takes
