@@ -53,9 +53,10 @@ func (a *try) lost() {
 	synctest.Wait()
 }
 
-// rows are all rows of the ledger.
+// rows are all rows of the ledger, once handlers whose answers are out have returned.
 func (p *proxyUnderTest) rows() []any {
 	p.t.Helper()
+	synctest.Wait()
 	return p.get("/v1/usage")["data"].([]any)
 }
 
