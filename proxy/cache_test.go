@@ -424,3 +424,28 @@ func TestVisitsKeepTheirOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestOneSlotDoesNotWaitForAnother: of an engine with two slots, an answer that
+// began while another one ran has no figure, since nobody knows how far that one's
+// prompt was in the cache; it does not wait for it.
+func TestOneSlotDoesNotWaitForAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := caching(simengine.SGLang)
+		s.sim.Slots, s.engine.Slots = 2, 2
+		r := newRig(t, s)
+		long := strings.Repeat("a long question ", 50)
+		first := r.start(`{"model":"ripple","stream":true,"sim":{"thinking":8,"answer":500},"messages":[{"role":"user","content":"` + long + `"}]}`)
+		first.w.await(t, `"content"`)
+		r.slot = "spark#2"
+		second := r.serve(`{"model":"ripple","stream":true,"sim":{"thinking":8,"answer":5},"messages":[{"role":"user","content":"` + long + `"}]}`)
+		runs := r.sim.Stats().Runs
+		if run := runs[len(runs)-1].Ended.Sub(runs[len(runs)-1].Started); second.err != nil || second.took > run+500*time.Millisecond || second.report.Tokens.CachedPrompt.Known() {
+			t.Errorf("%v; a run of %v held its slot for %v: %+v", second.err, run, second.took, second.report.Tokens.CachedPrompt)
+		}
+		first.wait()
+		report, really := r.talk(user(long))
+		if want := (usage.Count{N: really, Source: usage.Predicted}); report.Tokens.CachedPrompt != want || really == 0 {
+			t.Errorf("alone again %+v, the engine took %d", report.Tokens.CachedPrompt, really)
+		}
+	})
+}

@@ -16,12 +16,15 @@ const maxClosing = 8
 func (w *Watch) leave(runs []*run, told bool) {
 	w.mu.Lock()
 	w.told, w.left = w.told || told, time.Now()
+	if len(runs) > 0 {
+		w.open--
+	}
 	switch {
 	case len(runs) == 0:
 	case len(w.over) == maxClosing || w.life.Err() != nil:
 		defer forgo(runs) // once mu is free
 	default:
-		w.over = append(w.over, runs)
+		w.over, w.turn = append(w.over, runs), runs[len(runs)-1].turn
 		if !w.busy {
 			w.busy = true
 			w.work.Go(w.remember)

@@ -1,7 +1,7 @@
 // Package cache says how much of a prompt an engine must have taken from its
 // prefix cache, where it has one and does not tell.
 //
-// A Watch follows one slot; a Visit is one answer on it. The prompt's token ids
+// A Watch follows one engine; a Visit is one answer of it. The prompt's token ids
 // come from the engine's own tokenize endpoint, which applies the chat template,
 // else from a tokenizer here on the text of the messages. The template is then
 // missing: what it adds is the engine's own prompt total less the own count, and
@@ -22,8 +22,9 @@
 //
 // # Order
 //
-// Answers on one slot follow each other, so each visit looks up its prompt only
-// after the one before has been remembered.
+// Each visit looks up its prompt only after those that were over when it began have
+// been remembered. Of an engine with several slots, one that began while others ran
+// has no figure: nobody knows how far their prompts were in the cache.
 //
 // # What ends a model
 //

@@ -25,6 +25,7 @@ type run struct {
 	watch  *Watch
 	before <-chan struct{}
 	turn   chan struct{} // closed by end
+	among  bool          // other answers ran when it began
 	cancel context.CancelFunc
 	text   string // what the engine wrote; set when a later run follows
 
@@ -45,14 +46,18 @@ func (v *Visit) Begin(ctx context.Context, body []byte, ids []uint32, text strin
 	if v.watch == nil {
 		return
 	}
-	if n := len(v.runs); n > 0 {
-		v.runs[n-1].text = text
-	}
+	w := v.watch
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &run{watch: v.watch, turn: make(chan struct{}), cancel: cancel, ready: make(chan struct{}), ids: ids}
-	v.watch.mu.Lock()
-	r.before, v.watch.turn = v.watch.turn, r.turn
-	v.watch.mu.Unlock()
+	r := &run{watch: w, turn: make(chan struct{}), cancel: cancel, ready: make(chan struct{}), ids: ids}
+	w.mu.Lock()
+	if n := len(v.runs); n > 0 {
+		last := v.runs[n-1]
+		last.text, r.before, r.among = text, last.turn, last.among
+	} else {
+		r.before, r.among = w.turn, w.open > 0
+		w.open++
+	}
+	w.mu.Unlock()
 	v.runs = append(v.runs, r)
 	go r.look(ctx, body)
 }
@@ -83,7 +88,7 @@ func (r *run) look(ctx context.Context, body []byte) {
 	}
 	w.follow(info)
 	r.block = max(rule(info).Block, 1)
-	if w.model != nil && r.ids != nil {
+	if w.model != nil && r.ids != nil && !r.among { // else nobody knows how far those were
 		r.cached = w.model.Predict(r.ids)
 	}
 }

@@ -17,7 +17,7 @@ type Encoder interface {
 	Encode(ctx context.Context, text string) ([]uint32, error)
 }
 
-// A Watch follows the prefix cache of one engine slot. It is safe for concurrent
+// A Watch follows the prefix cache of one engine. It is safe for concurrent
 // use. Close it when done with it.
 type Watch struct {
 	engine *engine.Engine
@@ -31,7 +31,8 @@ type Watch struct {
 	model prefix.Model
 	told  bool // the engine tells by itself
 	mute  silence
-	turn  chan struct{} // closed once the latest visit is remembered
+	turn  chan struct{} // closed once the latest visit that is over is remembered
+	open  int           // visits that have begun and are not over
 	over  []closing     // answers to be remembered, the oldest first
 	busy  bool          // over is being worked on
 	left  time.Time     // when the latest visit ended; the engine was there
