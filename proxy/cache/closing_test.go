@@ -42,7 +42,10 @@ func TestHangingWorkIsBounded(t *testing.T) {
 		for range 3 * maxClosing {
 			last = answer(t, w)
 		}
-		if n, took := len(w.over), time.Since(began); n > maxClosing || took > 0 {
+		w.mu.Lock()
+		n := len(w.over)
+		w.mu.Unlock()
+		if took := time.Since(began); n > maxClosing || took > 0 {
 			t.Errorf("%d wait, and leaving took %v", n, took)
 		}
 		select {
