@@ -104,11 +104,20 @@ const statusClientClosed = 499
 // errRefused marks a Problem as the engine's own refusal of a request.
 var errRefused = errors.New("api: the engine refused the request")
 
+// worded is the problem that an error brings with it. What an engine says of a request
+// that was taken from it, as some do of one that is aborted, does not count.
+func worded(err error) *openai.Problem {
+	var p *openai.Problem
+	if errors.Is(err, queue.ErrAbandoned) || !errors.As(err, &p) {
+		return nil
+	}
+	return p
+}
+
 // judge says what err means. An error that nobody foresaw is a 500 outside and
 // whole in the log.
 func judge(err error) verdict {
-	var p *openai.Problem
-	if errors.As(err, &p) {
+	if p := worded(err); p != nil {
 		return said(p, err)
 	}
 	for _, r := range rulings() {
@@ -150,8 +159,7 @@ const retries = 2 * time.Minute
 func problem(err error) *openai.Problem {
 	v := judge(err)
 	p := &openai.Problem{Status: v.status, Type: v.kind, Code: v.code, Message: v.message, Header: map[string]string{}}
-	var own *openai.Problem
-	if errors.As(err, &own) {
+	if own := worded(err); own != nil {
 		p.Param = own.Param
 		maps.Copy(p.Header, own.Header)
 	}

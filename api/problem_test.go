@@ -77,6 +77,8 @@ func verdictTable() map[string]struct {
 		"cancelled":              {queue.ErrCancelled, told{409, invalid, "cancelled", "cancelled", "", "false", ledger.Cancelled}},
 		"cancelled while it ran": {fmt.Errorf("%w: %w", queue.ErrCancelled, proxy.ErrCut), told{409, invalid, "cancelled", "cancelled", "", "false", ledger.Cancelled}},
 		"slot lost":              {queue.ErrSlotLost, told{503, away, "slot_lost", "slot_lost", "2", "", ledger.SlotLost}},
+		"slot lost, it said":     {fmt.Errorf("%w: %w", queue.ErrSlotLost, early), told{503, away, "slot_lost", "slot_lost", "2", "", ledger.SlotLost}},
+		"cancelled, it said":     {fmt.Errorf("%w: %w", queue.ErrCancelled, inStream), told{409, invalid, "cancelled", "cancelled", "", "false", ledger.Cancelled}},
 		"left the line":          {queue.ErrLeft, told{499, server, "client_closed", "", "", "false", ledger.Abandoned}},
 		"left while it ran":      {proxy.ErrClient, told{499, server, "client_closed", "", "", "false", ledger.ClientGone}},
 		"context ended":          {context.Canceled, told{499, server, "client_closed", "", "", "false", ledger.ClientGone}},
