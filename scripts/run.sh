@@ -12,28 +12,39 @@ base="http://127.0.0.1:$port"
 # answers succeeds where something listens on the loopback port.
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# model prints the name of the first model that the proxy offers.
-model() {
+# get prints what the proxy answers to GET, its status line first.
+get() {
 	exec 3<>"/dev/tcp/127.0.0.1/$port"
-	printf 'GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' >&3
-	timeout 5 cat <&3 | grep -o '"id": *"[^"]*"' | head -n 1 | cut -d '"' -f 4
+	printf 'GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n' "$1" >&3
+	timeout 5 cat <&3
 }
+
+# model prints the name of the first model that the proxy offers.
+model() { get /v1/models | grep -o '"id": *"[^"]*"' | head -n 1 | cut -d '"' -f 4; }
+
+# ready succeeds where the engine answers too.
+ready() { get /readyz | head -n 1 | grep -q ' 200 '; }
 
 # greet waits until the proxy listens, then says what to do with it.
 greet() {
-	local name
+	local name note="" url=""
 	for ((tries = 0; tries < 300; tries++)); do
 		if answers "$port"; then
 			name=$(model 2>/dev/null) || true
+			ready 2>/dev/null || { name=MODEL note="The engine at ${ENGINE:-the port above} does not answer yet: requests wait until it does."; }
+			[ "$port" = 8080 ] || url="ONESLOT_URL=$base "
 			cat <<-END
 
-				oneslot listens. Base URL for any OpenAI client: $base/v1
+				oneslot listens. Base URL for any OpenAI client: $base/v1${note:+
+				$note}
 				Try it:
 
 				  curl -N $base/v1/chat/completions -H 'Content-Type: application/json' \\
 				    -d '{"model":"${name:-MODEL}","stream":true,"messages":[{"role":"user","content":"Hello"}]}'
 
-				The line: $base/v1/queue   Stop: Ctrl-C
+				Watch the line:  ${url}bin/oneslot queue --watch
+				What was used:   ${url}bin/oneslot usage     (kept in $data)
+				Stop: Ctrl-C
 
 			END
 			return
@@ -65,13 +76,18 @@ if [ -n "${ENGINE:-}" ]; then
 fi
 
 # The simulated engine and the proxy belong to this script and end with it.
+# Each is a process group of its own, since Ctrl-C goes to all of a group: the
+# engine would end under the answer, and the proxy be told twice, which ends it at once.
+set -m
 children=()
 stop() {
-	trap - EXIT INT TERM HUP
+	trap - EXIT
+	# Once more is a second signal for them, and they end at once.
+	trap 'kill -TERM "${children[@]}" 2>/dev/null || true' INT TERM HUP
 	# One after the other, the proxy first: its running answer still needs the engine.
 	for child in "${children[@]}"; do
 		kill -TERM "$child" 2>/dev/null || true
-		wait "$child" 2>/dev/null || true
+		while kill -0 "$child" 2>/dev/null; do wait "$child" 2>/dev/null || true; done
 	done
 }
 trap stop EXIT
