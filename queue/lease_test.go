@@ -68,7 +68,7 @@ func (s *shared) apply(ctx context.Context, by line.Caller, step line.Step) (lin
 	return reply, nil
 }
 
-func (s *shared) listen(ctx context.Context, _ string, _ func(Note)) { <-ctx.Done() }
+func (s *shared) listen(ctx context.Context, _ string, _ func(note)) { <-ctx.Done() }
 func (s *shared) lease() time.Duration                               { return s.cfg.Lease }
 
 // steal gives every slot to somebody else, as a failed-over store might.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -128,7 +129,7 @@ func (q *Queue) told(began time.Time, r line.Reply) {
 }
 
 // errVouched ends the mending of a slot whose engine the operator says is idle.
-var errVouched = fmt.Errorf("queue: the operator says that the engine is idle")
+var errVouched = errors.New("queue: the operator says that the engine is idle")
 
 // Reset takes the operator's word that the engine of a slot is idle, which nobody
 // could see: a slot that is aborting, poisoned or down is handed on at once. If the
@@ -176,55 +177,55 @@ const (
 
 // parseNote reads what the scripts publish: "granted fence state id slot", "cancel
 // id", "look", "recall key", "reset fence slot" or "wanted fence slot".
-func parseNote(text, owner string) (Note, bool) {
+func parseNote(text, owner string) (note, bool) {
 	kind, rest, _ := strings.Cut(text, " ")
 	switch kind {
 	case "cancel":
-		return Note{Kind: Asked, Grant: line.Grant{ID: rest}}, true
+		return note{Kind: noteAsked, Grant: line.Grant{ID: rest}}, true
 	case "look":
-		return Note{Kind: Resync}, true
+		return note{Kind: noteResync}, true
 	case strings.TrimSpace(recall):
-		return Note{Kind: Recalled, Key: rest}, true
+		return note{Kind: noteRecalled, Key: rest}, true
 	case strings.TrimSpace(vouch), "wanted":
 		fence, slot, whole := strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(fence, 10, 64)
-		about := Vouched
+		about := noteVouched
 		if kind == "wanted" {
-			about = Wanted
+			about = noteWanted
 		}
-		return Note{Kind: about, Grant: line.Grant{Slot: slot, Fence: n, Owner: owner}}, whole && err == nil
+		return note{Kind: about, Grant: line.Grant{Slot: slot, Fence: n, Owner: owner}}, whole && err == nil
 	case "granted":
 		f := strings.SplitN(rest, " ", 4)
 		if len(f) < 4 {
-			return Note{}, false
+			return note{}, false
 		}
 		fence, err := strconv.ParseInt(f[0], 10, 64)
 		state, fault := strconv.ParseUint(f[1], 10, 8)
 		g := line.Grant{Fence: fence, State: line.State(state), ID: f[2], Slot: f[3], Owner: owner}
-		return Note{Kind: Granted, Grant: g}, err == nil && fault == nil
+		return note{Kind: noteGranted, Grant: g}, err == nil && fault == nil
 	}
-	return Note{}, false
+	return note{}, false
 }
 
 // hear takes in a message from another process.
-func (q *Queue) hear(n Note) {
+func (q *Queue) hear(n note) {
 	switch n.Kind {
-	case Granted:
+	case noteGranted:
 		q.assign([]line.Grant{n.Grant})
-	case Asked:
+	case noteAsked:
 		q.mu.Lock()
 		s := q.jobs[n.Grant.ID]
 		q.mu.Unlock()
 		if s != nil {
 			q.cancelHere(s)
 		}
-	case Recalled:
+	case noteRecalled:
 		q.cancelKeyHere(n.Key)
-	case Vouched:
+	case noteVouched:
 		q.vouch(n.Grant)
-	case Wanted:
+	case noteWanted:
 		q.wanted([]line.Grant{n.Grant})
-	case Resync:
+	case noteResync:
 		q.hurry()
 	}
 }

@@ -147,7 +147,7 @@ func TestCancelKey(t *testing.T) {
 		if n, err := b.queue.CancelKey("mine"); n != 2 || err != nil {
 			t.Errorf("%d found, %v; want 2", n, err)
 		}
-		a.queue.hear(Note{Kind: Recalled, Key: "mine"})
+		a.queue.hear(note{Kind: noteRecalled, Key: "mine"})
 		want(t, running.result(), ErrCancelled)
 		want(t, waiting.result(), ErrCancelled)
 		store.set(down)
@@ -219,13 +219,13 @@ func TestReset(t *testing.T) {
 			t.Errorf("it was %v, %v", was, err)
 		}
 		fence := b.snapshot().Slots[0].Fence
-		a.queue.hear(Note{Kind: Vouched, Grant: line.Grant{Slot: "spark", Fence: fence - 1}})
+		a.queue.hear(note{Kind: noteVouched, Grant: line.Grant{Slot: "spark", Fence: fence - 1}})
 		pass(time.Second)
 		if got := b.states(); got != "poisoned" {
 			t.Errorf("after a word on an older hold the slot is %s", got)
 		}
 		a.engine.end("spark", id(2))
-		a.queue.hear(Note{Kind: Vouched, Grant: line.Grant{Slot: "spark", Fence: fence}})
+		a.queue.hear(note{Kind: noteVouched, Grant: line.Grant{Slot: "spark", Fence: fence}})
 		pass(time.Second)
 		if got := b.states(); got != "idle" {
 			t.Errorf("the slot is %s", got)
@@ -237,13 +237,13 @@ func TestReset(t *testing.T) {
 }
 
 func TestParseNote(t *testing.T) {
-	for text, want := range map[string]Note{
-		"cancel x":           {Kind: Asked, Grant: line.Grant{ID: "x"}},
-		"look":               {Kind: Resync},
-		"recall ":            {Kind: Recalled},
-		"recall a b":         {Kind: Recalled, Key: "a b"},
-		"reset 12 the slot":  {Kind: Vouched, Grant: line.Grant{Slot: "the slot", Fence: 12, Owner: "me"}},
-		"granted 7 2 id a b": {Kind: Granted, Grant: line.Grant{Fence: 7, State: line.Busy, ID: "id", Slot: "a b", Owner: "me"}},
+	for text, want := range map[string]note{
+		"cancel x":           {Kind: noteAsked, Grant: line.Grant{ID: "x"}},
+		"look":               {Kind: noteResync},
+		"recall ":            {Kind: noteRecalled},
+		"recall a b":         {Kind: noteRecalled, Key: "a b"},
+		"reset 12 the slot":  {Kind: noteVouched, Grant: line.Grant{Slot: "the slot", Fence: 12, Owner: "me"}},
+		"granted 7 2 id a b": {Kind: noteGranted, Grant: line.Grant{Fence: 7, State: line.Busy, ID: "id", Slot: "a b", Owner: "me"}},
 	} {
 		if got, ok := parseNote(text, "me"); !ok || got != want {
 			t.Errorf("%q is %+v, %v", text, got, ok)

@@ -229,22 +229,22 @@ func (q *Queue) quit() (err error) {
 	return storeDown(err)
 }
 
-// NoteKind is what a Note is about.
-type NoteKind uint8
+// noteKind is what a note is about.
+type noteKind uint8
 
 // The kinds of notes.
 const (
-	Resync   NoteKind = iota // messages may have been lost
-	Granted                  // Grant was made for the owner
-	Asked                    // the job Grant.ID is to be cancelled
-	Recalled                 // all jobs of Key are
-	Vouched                  // the engine of the hold Grant is idle
-	Wanted                   // the slot of Grant is wanted for a better job
+	noteResync   noteKind = iota // messages may have been lost
+	noteGranted                  // Grant was made for the owner
+	noteAsked                    // the job Grant.ID is to be cancelled
+	noteRecalled                 // all jobs of Key are
+	noteVouched                  // the engine of the hold Grant is idle
+	noteWanted                   // the slot of Grant is wanted for a better job
 )
 
-// Note is a message from another process.
-type Note struct {
-	Kind  NoteKind
+// note is a message from another process.
+type note struct {
+	Kind  noteKind
 	Grant line.Grant
 	Key   string
 }

@@ -23,8 +23,8 @@ type Store interface {
 	// step may be repeated. It returns within Config.CallTimeout.
 	apply(ctx context.Context, by line.Caller, s line.Step) (line.Reply, error)
 	// listen calls hear with what other processes have for owner, one at a time,
-	// until ctx ends. Messages may be lost; after a gap it says so by Resync.
-	listen(ctx context.Context, owner string, hear func(Note))
+	// until ctx ends. Messages may be lost; after a gap it says so by noteResync.
+	listen(ctx context.Context, owner string, hear func(note))
 	// lease is how long a silent owner keeps its slots and places; 0 is for ever.
 	lease() time.Duration
 }
@@ -58,7 +58,7 @@ func (m *memory) apply(_ context.Context, by line.Caller, s line.Step) (line.Rep
 	return reply, nil
 }
 
-func (m *memory) listen(ctx context.Context, _ string, _ func(Note)) { <-ctx.Done() }
+func (m *memory) listen(ctx context.Context, _ string, _ func(note)) { <-ctx.Done() }
 
 func (m *memory) lease() time.Duration { return 0 }
 
@@ -178,13 +178,13 @@ func NewRedis(client redis.UniversalClient, cfg Config) (Store, error) {
 	return newRedisStore(client, cfg)
 }
 
-func (r *redisStore) listen(ctx context.Context, owner string, hear func(Note)) {
+func (r *redisStore) listen(ctx context.Context, owner string, hear func(note)) {
 	sub := r.client.Subscribe(ctx, r.keys.wake(owner))
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	for message := range sub.ChannelWithSubscriptions() {
 		switch message := message.(type) {
 		case *redis.Subscription: // the first, or one after a lost connection
-			hear(Note{Kind: Resync})
+			hear(note{Kind: noteResync})
 		case *redis.Message:
 			if n, ok := parseNote(message.Payload, owner); ok {
 				hear(n)
