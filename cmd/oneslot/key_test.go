@@ -31,7 +31,7 @@ func newKey(t *testing.T, args ...string) (secret, row string) {
 // TestNewKeys can be used as their rows say, and are in no log.
 func TestNewKeys(t *testing.T) {
 	plain, plainRow := newKey(t)
-	batch, batchRow := newKey(t, "--name", `Team "B": ünd`, "--class", "batch", "--max-class", "default", "--max-waiting", "2")
+	batch, batchRow := newKey(t, "--name", `Team "B": ünd`, "--class", "batch", "--max-class", "default", "--max-waiting", "2", "--reasoning-field", "hidden")
 	root, rootRow := newKey(t, "--name=root", "--admin")
 	if plain == batch || plain == root {
 		t.Fatal("a key came twice")
@@ -59,7 +59,13 @@ func TestNewKeys(t *testing.T) {
 				t.Errorf("a request got %d, want %d: %s", r.status, want, r.body)
 			}
 		}
+		if r := ask(plain); !strings.Contains(r.body, `"reasoning_content"`) {
+			t.Errorf("a key that says nothing of thinking gets none: %s", r.body)
+		}
 		r := ask(batch)
+		if strings.Contains(r.body, `"reasoning_content"`) {
+			t.Errorf("a key that hides thinking gets it: %s", r.body)
+		}
 		if code, body := status("/v1/usage/"+r.header.Get("X-Request-Id"), batch); code != 200 || !strings.Contains(body, `"class":"default"`) || !strings.Contains(body, `"key":"Team \"B\": ünd"`) {
 			t.Errorf("the row of a capped request is %d %s", code, body)
 		}
@@ -85,6 +91,7 @@ func TestKeyRefusals(t *testing.T) {
 		"class":    {[]string{"--class", "high"}, "none of interactive, default, batch"},
 		"above":    {[]string{"--class", "interactive", "--max-class", "batch"}, "is above max_class"},
 		"negative": {[]string{"--max-waiting", "-1"}, "max_waiting"},
+		"field":    {[]string{"--reasoning-field", "nowhere"}, "none of reasoning_content, reasoning, both"},
 		"argument": {[]string{"team-a"}, "takes no argument"},
 	} {
 		var out bytes.Buffer
