@@ -89,6 +89,7 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 // own row and its own line in the log.
 func (s *Server) follow(c echo.Context, x *exchange) error {
 	defer x.visit.Leave()
+	s.Metrics.Coalesced()
 	c.Set(closedKey, true)
 	c.Response().Header().Set("X-Request-Id", x.visit.ID())
 	cfg := s.cfg.Client
@@ -102,12 +103,6 @@ func (s *Server) follow(c echo.Context, x *exchange) error {
 	s.Log.Info("retry", zap.String("id", x.visit.ID()), zap.String("key", x.row.Key), zap.String("client_request_id", x.row.ClientRequestID),
 		zap.Bool("delivered", client.Delivered()), zap.String("remote", c.Request().RemoteAddr), zap.Bool("left", err != nil))
 	return nil
-}
-
-// final reports whether a retry cannot heal err.
-func final(err error) bool {
-	v := judge(err)
-	return v.status < statusClientClosed && v.status != http.StatusTooManyRequests
 }
 
 // settle ends the part of the first connection. An answer that nobody has got is

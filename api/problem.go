@@ -232,3 +232,9 @@ func cut(s string, n int) string {
 	}
 	return s
 }
+
+// final reports whether a retry cannot heal err.
+func final(err error) bool {
+	v := judge(err)
+	return v.status < statusClientClosed && v.status != http.StatusTooManyRequests
+}

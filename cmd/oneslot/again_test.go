@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -164,8 +166,17 @@ func TestRetryIsAttached(t *testing.T) {
 				}
 				row := p.onlyOne("served")
 				p.isWhole(r, row)
+				p.coalesced(times)
 			})
 		})
+	}
+}
+
+// coalesced reports what is wrong if the metrics do not count so many retries.
+func (p *proxyUnderTest) coalesced(want int) {
+	p.t.Helper()
+	if text := p.fetch("/metrics").body; !strings.Contains(text, fmt.Sprintf("\noneslot_coalesced_retries_total %d\n", want)) {
+		p.t.Errorf("the metrics do not count %d retries: %s", want, regexp.MustCompile(`(?m)^oneslot_coalesced.*`).FindString(text))
 	}
 }
 
@@ -193,6 +204,7 @@ func TestRetryKeepsItsPlace(t *testing.T) {
 			}
 			p.isWhole(r, p.record(r))
 			<-other.got
+			p.coalesced(1) // the other request is none
 			if s := p.engine.Stats(); s.Arrivals != 3 {
 				t.Errorf("the engine saw %d requests, want 3", s.Arrivals)
 			}
