@@ -13,17 +13,18 @@
 //
 // The engine is always asked to stream and to tell its usage. Of the client's
 // request only the keys that the proxy owns are changed; null fields, fields
-// that could open the engine, and OpenAI's bookkeeping are left out. The answer
-// has one id, one created and one model; it has no null keys and no empty
-// deltas. No header of the client reaches the engine.
+// that could open the engine, and OpenAI's bookkeeping are left out. No header of
+// the client reaches the engine. In what words the answer is told is the business
+// of the API's package below proxy/surface.
 //
 // # Who writes to the client, and when
 //
 // A Client belongs to the handler. Until it is released, the handler's
-// goroutine and the heartbeat timer write, under its lock: comments while the
-// request waits and while the engine is silent, then chunks. The status line
+// goroutine and the heartbeat timer write, under its lock: signs of life while the
+// request waits and while the engine is silent, then the answer. The status line
 // goes out with the first byte, so that an early error has its own status; a
-// later one is an event, followed by [DONE] and never by a finish reason.
+// later one ends the stream in the API's own way, and never as if the answer were
+// complete.
 //
 // # Ends
 //
