@@ -9,6 +9,8 @@ import (
 
 	"oneslot/api/board"
 	"oneslot/internal/openai"
+	"oneslot/proxy/downstream"
+	"oneslot/proxy/surface"
 	"oneslot/queue"
 	"oneslot/queue/line"
 
@@ -64,10 +66,7 @@ func (s *Server) events(c echo.Context) error {
 	err := s.board.Watch(c.Request().Context(), callerOf(c).viewer(), func(events []byte) error {
 		_ = control.SetWriteDeadline(time.Now().Add(s.cfg.Client.WriteTimeout)) // a test's writer may have none
 		if !w.Committed {
-			h := w.Header()
-			h.Set("Content-Type", "text/event-stream; charset=utf-8")
-			h.Set("Cache-Control", "no-cache, no-transform")
-			h.Set("X-Accel-Buffering", "no")
+			downstream.EventStream(w.Header())
 			if c.Request().Method == http.MethodHead {
 				w.WriteHeader(http.StatusOK)
 				return errHeaders
@@ -87,12 +86,12 @@ func (s *Server) events(c echo.Context) error {
 	return err
 }
 
-var responseID = regexp.MustCompile(`^(?:chatcmpl-|cmpl-|resp_|msg_)?([0-9a-f]{32})$`)
+var ownID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// requestID reads the id of a request out of a path, in either form.
+// requestID reads the id of a request out of a path: its own, or that of its answer.
 func requestID(c echo.Context) (string, error) {
-	if m := responseID.FindStringSubmatch(c.Param("id")); m != nil {
-		return m[1], nil
+	if id := surface.RequestID(c.Param("id")); ownID.MatchString(id) {
+		return id, nil
 	}
 	return "", unknownRequest()
 }

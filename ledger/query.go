@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -47,13 +48,27 @@ func (q *Query) Selects(r *Row) bool {
 		(q.Key == "" || r.Key == q.Key) && (q.Model == "" || r.Model == q.Model) && (q.Outcome == "" || r.Outcome == q.Outcome)
 }
 
-// RowID is the id of the row of a request that a client knows by a response's id,
-// such as chatcmpl-ID.
-func RowID(id string) string {
-	for _, prefix := range []string{"chatcmpl-", "cmpl-", "resp_", "msg_"} {
-		if rest, ok := strings.CutPrefix(id, prefix); ok {
-			return rest
+// ParseMoment reads a time: as in RFC 3339, a day (in UTC), seconds since 1970, or how
+// long before now, as 24h or 7d. The empty text is the zero time.
+func ParseMoment(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return time.Unix(n, 0), nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			return now.AddDate(0, 0, -n), nil
 		}
 	}
-	return id
+	if ago, err := time.ParseDuration(text); err == nil {
+		return now.Add(-ago.Abs()), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is no time; write 2026-11-30, 2026-11-30T15:00:00Z, seconds since 1970, or 24h or 7d for how long ago", text)
 }

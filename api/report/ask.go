@@ -10,6 +10,7 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/ledger"
+	"oneslot/proxy/surface"
 )
 
 // An Ask is a question to the ledger.
@@ -27,7 +28,7 @@ type Ask struct {
 func Read(r *http.Request) (Ask, error) {
 	v := r.URL.Query()
 	a := Ask{By: ledger.By(v.Get("by")), Query: ledger.Query{
-		Key: v.Get("key"), Model: v.Get("model"), Outcome: ledger.Outcome(v.Get("outcome")), After: ledger.RowID(v.Get("after")),
+		Key: v.Get("key"), Model: v.Get("model"), Outcome: ledger.Outcome(v.Get("outcome")), After: surface.RequestID(v.Get("after")),
 	}}
 	var err error
 	if a.CSV, err = wantsCSV(r, v); err != nil {
@@ -70,19 +71,11 @@ func wantsCSV(r *http.Request, v url.Values) (bool, error) {
 	}
 }
 
-// moment reads a time: seconds since 1970, or as in RFC 3339, or a day.
+// moment reads a time.
 func moment(v url.Values, name string) (time.Time, error) {
-	text := v.Get(name)
-	if text == "" {
-		return time.Time{}, nil
+	t, err := ledger.ParseMoment(v.Get(name), time.Now())
+	if err != nil {
+		return t, openai.Invalid(name, "invalid_value", "'%s': %v.", name, err)
 	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return time.Unix(n, 0), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, openai.Invalid(name, "invalid_value", "'%s' must be seconds since 1970, or a time such as 2026-11-30T15:00:00Z, or a day.", name)
+	return t, nil
 }

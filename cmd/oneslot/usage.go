@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"oneslot/ledger"
 	"oneslot/ledger/export"
 	"oneslot/ledger/live"
 	"oneslot/ledger/sqlite"
+	"oneslot/proxy/surface"
 
 	"github.com/spf13/cobra"
 )
@@ -35,7 +34,7 @@ func usageCommand(w *world) *cobra.Command {
 	s := c.Flags()
 	f.add(s)
 	s.StringVar(&f.data, "data", "", "data `folder` to read in place of asking a proxy")
-	s.StringVar(&f.since, "since", "", "first `time`: 2026-11-30, 2026-11-30T15:00:00Z, or 24h or 7d ago")
+	s.StringVar(&f.since, "since", "", "first `time`: 2026-11-30, 2026-11-30T15:00:00Z, seconds since 1970, or 24h or 7d ago")
 	s.StringVar(&f.until, "until", "", "`time` before which requests came, as for --since")
 	s.StringVar(&f.by, "by", "", "add up by key, model or day (in UTC)")
 	s.StringVar(&f.format, "format", "table", "table, json or csv")
@@ -74,7 +73,7 @@ func (f *usageFlags) run(ctx context.Context, w *world, args []string) error {
 	p := export.NewPrinter(w.out, export.Format(f.format))
 	switch {
 	case len(args) > 0:
-		row, err := b.Get(ctx, ledger.RowID(args[0]))
+		row, err := b.Get(ctx, surface.RequestID(args[0]))
 		if err != nil {
 			return err
 		}
@@ -92,10 +91,10 @@ func (f *usageFlags) run(ctx context.Context, w *world, args []string) error {
 // query turns the flags into a question. All faults are of the command line.
 func (f *usageFlags) query(now time.Time) (q ledger.Query, err error) {
 	q = ledger.Query{Key: f.name, Model: f.model, Outcome: ledger.Outcome(f.outcome)}
-	if q.Since, err = moment(f.since, now); err != nil {
+	if q.Since, err = ledger.ParseMoment(f.since, now); err != nil {
 		return q, fmt.Errorf("%w: --since: %w", errUsage, err)
 	}
-	if q.Until, err = moment(f.until, now); err != nil {
+	if q.Until, err = ledger.ParseMoment(f.until, now); err != nil {
 		return q, fmt.Errorf("%w: --until: %w", errUsage, err)
 	}
 	switch {
@@ -111,27 +110,6 @@ func (f *usageFlags) query(now time.Time) (q ledger.Query, err error) {
 		f.limit = 50
 	}
 	return q, nil
-}
-
-// moment reads a day, a time, or how long ago.
-func moment(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.AddDate(0, 0, -n), nil
-		}
-	}
-	if ago, err := time.ParseDuration(text); err == nil {
-		return now.Add(-ago.Abs()), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is no time; write 2026-11-30, 2026-11-30T15:00:00Z, 24h or 7d", text)
 }
 
 // open finds the rows. The caller calls done.

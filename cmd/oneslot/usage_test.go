@@ -122,16 +122,3 @@ func TestUsageFlags(t *testing.T) {
 		}
 	}
 }
-
-func TestMoments(t *testing.T) {
-	now := time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC)
-	for text, want := range map[string]string{
-		"": "0001-01-01T00:00:00Z", "7d": "2026-11-23T15:00:00Z", "0d": "2026-11-30T15:00:00Z", "24h": "2026-11-29T15:00:00Z", "90m": "2026-11-30T13:30:00Z",
-		"2026-11-01": "2026-11-01T00:00:00Z", "2026-11-01T10:00:00+01:00": "2026-11-01T09:00:00Z",
-	} {
-		got, err := moment(text, now)
-		if err != nil || got.UTC().Format(time.RFC3339) != want {
-			t.Errorf("%q: %v, %v, want %s", text, got, err, want)
-		}
-	}
-}

@@ -11,11 +11,11 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "proxy/surface", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
 	"configs":             {"api", "api/retry", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "internal/telemetry", "queue/address"},
 	"api":                 {"api/metrics", "api/openapi", "api/report", "api/retry", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "internal/telemetry", "api/board"},
 	"api/openapi":         {},
-	"api/report":          {"internal/openai", "ledger", "ledger/export"},
+	"api/report":          {"internal/openai", "ledger", "ledger/export", "proxy/surface"},
 	"api/board":           {"queue", "queue/line", "proxy", "usage"},
 	"api/metrics":         {"queue", "queue/line", "ledger"},
 	"api/retry":           {"proxy/downstream/...", "internal/openai"},

@@ -15,7 +15,7 @@ func (API) Decode(in surface.In) (*openai.Request, surface.Talk, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return req, &talk{request: req, id: "chatcmpl-" + in.ID, created: in.Created.Unix()}, nil
+	return req, &talk{request: req, id: surface.ChatID + in.ID, created: in.Created.Unix()}, nil
 }
 
 // Problem is the error object of OpenAI's API.

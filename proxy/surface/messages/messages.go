@@ -91,7 +91,7 @@ func (t *talk) begin(e *downstream.Events) {
 
 // head appends the members that a message begins with.
 func (t *talk) head(b []byte) []byte {
-	b = openai.AppendString(append(b, `{"id":`...), "msg_"+t.id)
+	b = openai.AppendString(append(b, `{"id":`...), surface.MessageID+t.id)
 	return append(openai.AppendString(append(b, `,"type":"message","role":"assistant","model":`...), t.model), ',')
 }
 
