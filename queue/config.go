@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,27 +56,20 @@ type Config struct {
 
 // WithDefaults returns a copy of c whose zero fields have their meaning.
 func (c Config) WithDefaults() Config {
-	set(&c.Name, "default")
-	set(&c.Owner, "proxy")
-	set(&c.MaxWaiting, 64)
-	set(&c.MaxWaitingPerKey, 16)
-	set(&c.MaxWait, 2*time.Hour)
-	set(&c.StarvationAfter, 10*time.Minute)
-	set(&c.Lease, 15*time.Second)
-	set(&c.Margin, 2*time.Second)
-	set(&c.Poll, time.Second)
-	set(&c.CallTimeout, 2*time.Second)
-	set(&c.AbortBound, 15*time.Second)
-	set(&c.PoisonGrace, time.Minute)
-	set(&c.MaxOutage, time.Minute)
+	c.Name = cmp.Or(c.Name, "default")
+	c.Owner = cmp.Or(c.Owner, "proxy")
+	c.MaxWaiting = cmp.Or(c.MaxWaiting, 64)
+	c.MaxWaitingPerKey = cmp.Or(c.MaxWaitingPerKey, 16)
+	c.MaxWait = cmp.Or(c.MaxWait, 2*time.Hour)
+	c.StarvationAfter = cmp.Or(c.StarvationAfter, 10*time.Minute)
+	c.Lease = cmp.Or(c.Lease, 15*time.Second)
+	c.Margin = cmp.Or(c.Margin, 2*time.Second)
+	c.Poll = cmp.Or(c.Poll, time.Second)
+	c.CallTimeout = cmp.Or(c.CallTimeout, 2*time.Second)
+	c.AbortBound = cmp.Or(c.AbortBound, 15*time.Second)
+	c.PoisonGrace = cmp.Or(c.PoisonGrace, time.Minute)
+	c.MaxOutage = cmp.Or(c.MaxOutage, time.Minute)
 	return c
-}
-
-func set[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate reports every fault of c at once. Zero fields are no faults, but for

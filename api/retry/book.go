@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -29,17 +30,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	set(&c.Answer, 8<<20)
-	set(&c.Kept, 64)
-	set(&c.Bytes, 64<<20)
-	set(&c.Visits, 8)
+	c.Answer = cmp.Or(c.Answer, 8<<20)
+	c.Kept = cmp.Or(c.Kept, 64)
+	c.Bytes = cmp.Or(c.Bytes, 64<<20)
+	c.Visits = cmp.Or(c.Visits, 8)
 	return c
-}
-
-func set(field *int, value int) {
-	if *field == 0 {
-		*field = value
-	}
 }
 
 // A Book knows the requests that may be repeated. Create it with New; it is safe for

@@ -96,7 +96,7 @@ func (e *Emitter) Delta(b []byte, d Delta) []byte {
 		b = append(b, `"role":"assistant","content":"",`...)
 	}
 	if d.Reasoning != "" {
-		b = e.reasoning(b, d.Reasoning)
+		b = append(e.field.AppendMembers(b, d.Reasoning), ',')
 	}
 	if d.Content != "" {
 		b = append(AppendString(append(b, `"content":`...), d.Content), ',')
@@ -115,12 +115,17 @@ func (e *Emitter) Delta(b []byte, d Delta) []byte {
 	return append(b, e.tail...)
 }
 
-func (e *Emitter) reasoning(b []byte, text string) []byte {
-	if e.field != FieldReasoning {
-		b = append(AppendString(append(b, `"reasoning_content":`...), text), ',')
+// AppendMembers appends the members in which a client finds thinking, without a comma
+// behind them: reasoning_content where f names no other.
+func (f ReasoningField) AppendMembers(b []byte, text string) []byte {
+	if f != FieldReasoning {
+		b = AppendString(append(b, `"reasoning_content":`...), text)
 	}
-	if e.field == FieldReasoning || e.field == FieldBoth {
-		b = append(AppendString(append(b, `"reasoning":`...), text), ',')
+	if f == FieldBoth {
+		b = append(b, ',')
+	}
+	if f == FieldReasoning || f == FieldBoth {
+		b = AppendString(append(b, `"reasoning":`...), text)
 	}
 	return b
 }
@@ -161,14 +166,13 @@ type Message struct {
 // JSON returns the chat.completion object on one line. `content` is always
 // present, since typed SDKs require the key.
 func (m *Message) JSON() []byte {
-	e := Emitter{field: m.Field}
 	b := AppendString([]byte(`{"id":`), m.ID)
 	b = append(b, `,"object":"chat.completion","created":`...)
 	b = strconv.AppendInt(b, m.Created, 10)
 	b = AppendString(append(b, `,"model":`...), m.Model)
 	b = append(b, `,"choices":[{"index":0,"message":{"role":"assistant",`...)
 	if m.Reasoning != "" {
-		b = e.reasoning(b, m.Reasoning)
+		b = append(m.Field.AppendMembers(b, m.Reasoning), ',')
 	}
 	b = AppendString(append(b, `"content":`...), m.Content)
 	if m.Raw != "" {

@@ -113,3 +113,17 @@ func (t *ToolCalls) Call(i int) ToolCall {
 // Input returns the input of the i-th call from a byte on, so that what has been
 // told of it need not be copied again.
 func (t *ToolCalls) Input(i, from int) string { return string(t.calls[i].input[from:]) }
+
+// Refusal finds the words with which a model declines among the members of a delta,
+// raw and joined by commas; empty if there are none.
+func Refusal(members string) (words string) {
+	if members == "" {
+		return ""
+	}
+	Members("{"+members+"}", func(name, value string) {
+		if name == "refusal" {
+			words = gjson.Parse(value).Str
+		}
+	})
+	return words
+}

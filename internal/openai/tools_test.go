@@ -76,3 +76,15 @@ func TestToolCallsManyFragments(t *testing.T) {
 		t.Errorf("the fragments make %d bytes", len(got))
 	}
 }
+
+// TestRefusal: words are a string; anything else under the name is none.
+func TestRefusal(t *testing.T) {
+	for members, want := range map[string]string{
+		"": "", `"x":1`: "", `"refusal":null`: "", `"refusal":7`: "", `"refusal":""`: "",
+		`"x":{"refusal":"inner"}`: "", `"x":1,"refusal":"I won\u0027t","y":[2]`: "I won't",
+	} {
+		if got := openai.Refusal(members); got != want {
+			t.Errorf("%s: got %q, want %q", members, got, want)
+		}
+	}
+}

@@ -22,13 +22,18 @@ func (c *Client) commit(status int) {
 		c.header(h)
 	}
 	if c.cfg.Stream && status == http.StatusOK {
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
-		h.Set("Cache-Control", "no-cache, no-transform")
-		h.Set("X-Accel-Buffering", "no")
+		EventStream(h)
 	} else {
 		h.Set("Content-Type", "application/json")
 	}
 	c.out.WriteHeader(status)
+}
+
+// EventStream sets the headers of a stream that nothing on its way is to keep back.
+func EventStream(h http.Header) {
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no")
 }
 
 func (c *Client) flush() {

@@ -1,6 +1,7 @@
 package address
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -108,18 +109,11 @@ func first(one *redis.Options) *redis.UniversalOptions {
 		DialerRetries:            1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	set(&all.DialTimeout, time.Second)
-	set(&all.ReadTimeout, 2*time.Second)
-	set(&all.WriteTimeout, 2*time.Second)
-	set(&all.MaxRetries, 1)
+	all.DialTimeout = cmp.Or(all.DialTimeout, time.Second)
+	all.ReadTimeout = cmp.Or(all.ReadTimeout, 2*time.Second)
+	all.WriteTimeout = cmp.Or(all.WriteTimeout, 2*time.Second)
+	all.MaxRetries = cmp.Or(all.MaxRetries, 1)
 	return all
-}
-
-func set[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Exposed lists the servers that other machines can reach although o has no

@@ -1,6 +1,7 @@
 package completions
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,7 @@ func (a API) Decode(in surface.In) (*openai.Request, surface.Talk, error) {
 		return nil, nil, err
 	}
 	req.Verbatim = !a.Split
-	t := &talk{request: req, id: "cmpl-" + in.ID, created: in.Created.Unix(), fields: gjson.ParseBytes(in.Body)}
+	t := &talk{request: req, id: surface.CompletionID + in.ID, created: in.Created.Unix(), fields: gjson.ParseBytes(in.Body)}
 	if p := t.refusal(); p != nil {
 		return nil, nil, p
 	}
@@ -86,7 +87,7 @@ func (t *talk) object(b []byte, c choice) []byte {
 		b = append(append(b, ','), c.reasoning...)
 	}
 	b = append(b, `,"logprobs":`...)
-	b = append(b, orNull(c.logprobs)...)
+	b = append(b, cmp.Or(c.logprobs, "null")...)
 	b = append(b, `,"finish_reason":`...)
 	if c.reason == "" {
 		b = append(b, "null"...)
@@ -102,13 +103,6 @@ func (t *talk) head(b []byte) []byte {
 	b = strconv.AppendInt(b, t.created, 10)
 	b = openai.AppendString(append(b, `,"model":`...), t.request.Model)
 	return append(b, `,"choices":[`...)
-}
-
-func orNull(raw string) string {
-	if raw == "" {
-		return "null"
-	}
-	return raw
 }
 
 // chunk appends an event's data.
@@ -155,17 +149,11 @@ func (w *writer) choice(p split.Piece) (c choice, ok bool) {
 }
 
 // thinking is the members that hold it.
-func thinking(field openai.ReasoningField, text string) (members string) {
+func thinking(field openai.ReasoningField, text string) string {
 	if text == "" {
 		return ""
 	}
-	if field != openai.FieldReasoning {
-		members = `"reasoning_content":` + openai.String(text)
-	}
-	if field == openai.FieldReasoning || field == openai.FieldBoth {
-		members = openai.Join(members, `"reasoning":`+openai.String(text))
-	}
-	return members
+	return string(field.AppendMembers(nil, text))
 }
 
 // stream writes chunks.

@@ -62,7 +62,7 @@ func (s *stream) say(words string) error {
 
 // Raw takes tool calls, and words of refusal, which are text here.
 func (s *stream) Raw(members, tools string) error {
-	if words := refusal(members); words != "" {
+	if words := openai.Refusal(members); words != "" {
 		if err := s.say(words); err != nil {
 			return err
 		}
@@ -226,14 +226,4 @@ func appendUsage(b []byte, r usage.Report, sources bool) []byte {
 		b = append(append(append(b, `"oneslot":`...), gjson.GetBytes(r.Wire(true).AppendJSON(nil), "oneslot").Raw...), ',')
 	}
 	return append(b, `"cache_creation_input_tokens":0}`...)
-}
-
-// refusal finds the words with which a model declines.
-func refusal(members string) (words string) {
-	openai.Members("{"+members+"}", func(name, value string) {
-		if name == "refusal" {
-			words = gjson.Parse(value).String()
-		}
-	})
-	return words
 }

@@ -33,7 +33,7 @@ func (w *whole) Piece(p split.Piece) error {
 
 // Raw takes tool calls, and words of refusal.
 func (w *whole) Raw(members, tools string) error {
-	w.text.WriteString(refusal(members))
+	w.text.WriteString(openai.Refusal(members))
 	w.tools.Add(tools)
 	return nil
 }

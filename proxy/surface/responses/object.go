@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"strconv"
 
 	"oneslot/internal/openai"
@@ -48,7 +49,7 @@ func (o *object) json(status string, st state) []byte {
 	b = openai.AppendString(append(b, `,"model":`...), o.model)
 	b = appendList(append(b, `,"output":`...), st.output)
 	b = append(b, o.asked()...)
-	b = append(append(b, `,"usage":`...), orElse(st.usage, "null")...)
+	b = append(append(b, `,"usage":`...), cmp.Or(st.usage, "null")...)
 	return append(b, '}')
 }
 
@@ -56,7 +57,7 @@ func (o *object) json(status string, st state) []byte {
 func (o *object) asked() []byte {
 	var b []byte
 	put := func(name, raw string) { b = append(append(b, `,"`+name+`":`...), raw...) }
-	raw := func(name, otherwise string) { put(name, orElse(o.p.members[name].Raw, otherwise)) }
+	raw := func(name, otherwise string) { put(name, cmp.Or(o.p.members[name].Raw, otherwise)) }
 	if o.thin {
 		put("instructions", "null")
 		put("tools", "[]")
@@ -72,7 +73,7 @@ func (o *object) asked() []byte {
 		raw(name, "null")
 	}
 	r := o.p.members["reasoning"]
-	put("reasoning", `{"effort":`+orElse(member(r, "effort"), "null")+`,"summary":`+orElse(member(r, "summary"), "null")+`}`)
+	put("reasoning", `{"effort":`+cmp.Or(member(r, "effort"), "null")+`,"summary":`+cmp.Or(member(r, "summary"), "null")+`}`)
 	raw("metadata", "{}")
 	raw("parallel_tool_calls", "true")
 	raw("temperature", "1.0")
@@ -80,7 +81,7 @@ func (o *object) asked() []byte {
 	raw("top_logprobs", "0")
 	raw("truncation", `"disabled"`)
 	raw("service_tier", `"default"`)
-	put("text", `{"format":`+orElse(member(o.p.members["text"], "format"), `{"type":"text"}`)+`,"verbosity":`+orElse(member(o.p.members["text"], "verbosity"), `"medium"`)+`}`)
+	put("text", `{"format":`+cmp.Or(member(o.p.members["text"], "format"), `{"type":"text"}`)+`,"verbosity":`+cmp.Or(member(o.p.members["text"], "verbosity"), `"medium"`)+`}`)
 	put("tool_choice", o.choice())
 	put("store", strconv.FormatBool(o.kept))
 	return b
@@ -93,13 +94,6 @@ func (o *object) choice() string {
 		return c.Raw
 	}
 	return `"auto"`
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 func appendList(b []byte, list []string) []byte {
@@ -118,7 +112,7 @@ func errorOf(p *openai.Problem) string {
 	if p == nil {
 		return "null"
 	}
-	return `{"code":` + openai.String(orElse(p.Code, "server_error")) + `,"message":` + openai.String(p.Message) + `}`
+	return `{"code":` + openai.String(cmp.Or(p.Code, "server_error")) + `,"message":` + openai.String(p.Message) + `}`
 }
 
 // usageOf is the usage object. A figure that nobody knows is left out.

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"strings"
 	"time"
 
 	"oneslot/internal/openai"
@@ -134,7 +135,7 @@ func (a *API) missing(id string) *openai.Problem {
 
 func short(s string) string {
 	if len(s) > 80 {
-		return s[:80]
+		return strings.ToValidUTF8(s[:80], "") // the cut may be inside a rune
 	}
 	return s
 }
@@ -142,6 +143,6 @@ func short(s string) string {
 // Cancelled is the response object of a request that was cancelled before it had
 // an answer to show.
 func Cancelled(id, model string, created time.Time) []byte {
-	o := object{id: "resp_" + id, model: model, created: created.Unix(), p: &params{}, thin: true}
+	o := object{id: surface.ResponseID + id, model: model, created: created.Unix(), p: &params{}, thin: true}
 	return o.json("cancelled", state{})
 }

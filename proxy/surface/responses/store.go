@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"oneslot/proxy/surface"
 )
 
 // errUnknown is returned for what is not kept.
@@ -194,7 +196,7 @@ func (s *store) item(id, key string) (string, error) {
 	if m == nil {
 		return "", errUnknown
 	}
-	r, err := s.get("resp_"+m[1], key, false)
+	r, err := s.get(surface.ResponseID+m[1], key, false)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -30,7 +31,7 @@ type talk struct {
 
 func newTalk(a *API, p *params, in surface.In, req *openai.Request) *talk {
 	t := &talk{api: a, key: in.Key, request: req}
-	t.object = object{id: "resp_" + in.ID, model: req.Model, created: in.Created.Unix(), p: p}
+	t.object = object{id: surface.ResponseID + in.ID, model: req.Model, created: in.Created.Unix(), p: p}
 	t.output = output{id: in.ID, summary: p.summary(), sealed: p.includes("reasoning.encrypted_content")}
 	if store := p.members["store"]; a.kept.cfg.On && (!store.Exists() || store.Bool()) {
 		t.object.kept, t.items = true, p.items
@@ -90,7 +91,7 @@ func (t *talk) Beat(e *downstream.Events, s downstream.Sign) {
 func (t *talk) Fail(e *downstream.Events, p *openai.Problem) {
 	t.begin(e, false)
 	t.output.end(e, "incomplete")
-	t.output.event(e, "error", `,"code":`+openai.String(orElse(p.Code, p.Type))+`,"message":`+openai.String(p.Message)+`,"param":`+orNull(p.Param))
+	t.output.event(e, "error", `,"code":`+openai.String(cmp.Or(p.Code, p.Type))+`,"message":`+openai.String(p.Message)+`,"param":`+orNull(p.Param))
 	st := state{output: t.output.list(), problem: p}
 	t.status(e, "response.failed", "failed", st)
 	e.Done()
@@ -164,14 +165,7 @@ func probsOf(logprobs string) string {
 // Raw adds calls of tools, and what the model says when it refuses. Other members
 // of a chat have no place here.
 func (s *sink) Raw(members, tools string) error {
-	refusal := ""
-	if members != "" {
-		openai.Members("{"+members+"}", func(name, value string) {
-			if name == "refusal" {
-				refusal = gjson.Parse(value).Str
-			}
-		})
-	}
+	refusal := openai.Refusal(members)
 	if refusal == "" && tools == "" {
 		return nil
 	}
