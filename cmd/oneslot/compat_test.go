@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,18 +60,16 @@ func TestEveryAPINeedsAKey(t *testing.T) {
 	secret, row := newKey(t)
 	inBubble(t, func(t *testing.T) {
 		p := start(t, simengine.Config{}, "keys:\n  "+row+"\n")
-		chat := `"max_tokens":20,"messages":[{"role":"user","content":"hi"}]`
-		for path, asked := range map[string]string{
-			"/v1/chat/completions": chat, "/v1/messages": chat, "/v1/messages/count_tokens": chat,
-			"/v1/completions": `"max_tokens":20,"prompt":"hi"`, "/v1/responses": `"max_output_tokens":20,"input":"hi"`,
-		} {
+		routes := maps.Clone(eachAPI)
+		routes["/v1/messages/count_tokens"] = eachAPI["/v1/messages"]
+		for path, asked := range routes {
 			post := func(key string) reply {
 				body := `{"model":"ripple",` + asked + `}`
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+path, strings.NewReader(body))
 				if err != nil {
 					t.Fatal(err)
 				}
-				req.Header.Set("Authorization", "Bearer "+key)
+				req.Header = bearer(key)
 				return p.do(req)
 			}
 			if with := post(secret); with.status != 200 || !strings.HasPrefix(with.header.Get("Content-Type"), "application/json") {
@@ -78,6 +77,12 @@ func TestEveryAPINeedsAKey(t *testing.T) {
 			}
 			if without := post("sk-other"); without.status != 401 || without.header.Get("WWW-Authenticate") != "Bearer" {
 				t.Errorf("%s without a key: %d %s", path, without.status, without.body)
+			}
+		}
+		for _, route := range []string{"GET /v1/responses/resp_x", "DELETE /v1/responses/resp_x", "POST /v1/responses/resp_x/cancel"} {
+			method, path, _ := strings.Cut(route, " ")
+			if r := p.send(t.Context(), method, path, ""); r.status != 401 || !strings.Contains(r.body, `"code":"invalid_api_key"`) {
+				t.Errorf("%s without a key: %d %s", route, r.status, r.body)
 			}
 		}
 		if strings.Contains(p.logs.String(), secret[3:]) || strings.Contains(p.logs.String(), "sk-other") {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -94,14 +92,15 @@ func TestWhereThinkingGoes(t *testing.T) {
 }
 
 func everyField(t *testing.T, s script.Script, stream bool) {
-	hash := func(secret string) string { sum := sha256.Sum256([]byte(secret)); return hex.EncodeToString(sum[:]) }
-	settings := fmt.Sprintf("reasoning: {field: reasoning}\nkeys:\n  - {name: plain, sha256: %q}\n", hash("plain"))
+	secrets, keys := newKeys(t, "plain")
+	settings := "reasoning: {field: reasoning}\n" + keys
 	for name := range fields {
-		settings += fmt.Sprintf("  - {name: %s, sha256: %q, reasoning_field: %s}\n", name, hash(name), name)
+		secret, row := newKey(t, "--name", name, "--reasoning-field", name)
+		secrets[name], settings = secret, settings+"  "+row+"\n"
 	}
 	p := start(t, simengine.Config{Scripts: []script.Script{s, s, s, s, s, s, s, s, s, s, s, s, s, s, s, s}}, settings)
 	say := func(key, header, members string) reply {
-		h := http.Header{"Authorization": {"Bearer " + key}}
+		h := bearer(secrets[key])
 		if header != "" {
 			h.Set("X-Oneslot-Reasoning", header)
 		}

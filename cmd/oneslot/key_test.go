@@ -28,6 +28,20 @@ func newKey(t *testing.T, args ...string) (secret, row string) {
 	return m[1], m[2]
 }
 
+// newKeys makes a key for each name: their secrets, and the settings that let them in.
+func newKeys(t *testing.T, names ...string) (secrets map[string]string, settings string) {
+	t.Helper()
+	secrets, settings = map[string]string{}, "keys:\n"
+	for _, name := range names {
+		secret, row := newKey(t, "--name", name)
+		secrets[name], settings = secret, settings+"  "+row+"\n"
+	}
+	return secrets, settings
+}
+
+// bearer is the header with which a key is shown.
+func bearer(secret string) http.Header { return http.Header{"Authorization": {"Bearer " + secret}} }
+
 // TestNewKeys can be used as their rows say, and are in no log.
 func TestNewKeys(t *testing.T) {
 	plain, plainRow := newKey(t)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"strings"
 	"testing"
@@ -72,21 +70,18 @@ func TestHopelessMayWait(t *testing.T) {
 	})
 }
 
-// keyRow is the row of the key whose secret is sk- and its name.
-func keyRow(name, more string) string {
-	hash := sha256.Sum256([]byte("sk-" + name))
-	return "{name: " + name + ", sha256: " + hex.EncodeToString(hash[:]) + more + "}"
-}
-
 // A key may have a limit of its own.
 func TestLimitOfAKey(t *testing.T) {
+	secrets, keys := newKeys(t, "usual")
+	few, row := newKey(t, "--name", "few", "--max-waiting", "1")
+	secrets["few"] = few
 	inBubble(t, func(t *testing.T) {
-		p := start(t, simengine.Config{}, "queue: {max_waiting_per_key: 2}\nkeys: ["+keyRow("few", ", max_waiting: 1")+", "+keyRow("usual", "")+"]")
+		p := start(t, simengine.Config{}, keys+"  "+row+"\nqueue: {max_waiting_per_key: 2}")
 		got := map[string]int{}
 		replies := make(chan reply)
 		for _, name := range []string{"usual", "few", "few", "usual", "usual", "usual"} {
 			go func() {
-				r := p.post(t.Context(), hello, http.Header{"Authorization": {"Bearer sk-" + name}})
+				r := p.post(t.Context(), hello, bearer(secrets[name]))
 				r.body = name
 				replies <- r
 			}()

@@ -101,10 +101,11 @@ func TestNotTheSame(t *testing.T) {
 
 // A key stands for one body, and is its caller's own.
 func TestKeyIsForOneBody(t *testing.T) {
+	secrets, keys := newKeys(t, "a", "b")
 	inBubble(t, func(t *testing.T) {
-		p := start(t, long, "keys: ["+keyRow("a", "")+", "+keyRow("b", "")+"]")
+		p := start(t, long, keys)
 		by := func(name string) http.Header {
-			return http.Header{"Idempotency-Key": {"k-1"}, "Authorization": {"Bearer sk-" + name}}
+			return http.Header{"Idempotency-Key": {"k-1"}, "Authorization": {"Bearer " + secrets[name]}}
 		}
 		first := p.try(hello, by("a"))
 		pass(time.Second)
@@ -119,7 +120,7 @@ func TestKeyIsForOneBody(t *testing.T) {
 		if s := p.engine.Stats(); s.Arrivals != 2 {
 			t.Errorf("the engine saw %d requests, want one of each caller", s.Arrivals)
 		}
-		long := http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}, "Authorization": {"Bearer sk-a"}}
+		long := http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}, "Authorization": {"Bearer " + secrets["a"]}}
 		if r := p.post(t.Context(), hello, long); r.status != http.StatusBadRequest || !strings.Contains(r.body, "256 bytes") {
 			t.Errorf("a key that is too long got %d: %s", r.status, r.body)
 		}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -297,16 +295,13 @@ func fullQueueSaysWhen(t *testing.T) {
 
 // smallUsersAreServedSoon: one request of a key that comes after twenty of another.
 func smallUsersAreServedSoon(t *testing.T) {
-	keys := "keys: ["
-	for _, name := range []string{"a", "b"} {
-		keys += fmt.Sprintf("{name: %s, sha256: \"%x\"},", name, sha256.Sum256([]byte("secret-"+name)))
-	}
-	p := start(t, simengine.Config{Thinking: 30, Answer: 18, TokensPerSecond: 10}, keys+"]\nqueue: {max_waiting_per_key: 32}")
+	secrets, keys := newKeys(t, "a", "b")
+	p := start(t, simengine.Config{Thinking: 30, Answer: 18, TokensPerSecond: 10}, keys+"queue: {max_waiting_per_key: 32}")
 	var order []string
 	done := make(chan string)
 	ask := func(name string) {
 		go func() {
-			p.post(t.Context(), hello, http.Header{"Authorization": {"Bearer secret-" + name}})
+			p.post(t.Context(), hello, bearer(secrets[name]))
 			done <- name
 		}()
 		synctest.Wait()
