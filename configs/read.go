@@ -59,10 +59,17 @@ func fieldKey(f reflect.StructField) string {
 	return key
 }
 
-func (r *reader) group(at place, value any, to reflect.Value) {
-	group, ok := value.(map[string]any)
-	if !ok {
+// members is a value that has to be a group of keys.
+func (r *reader) members(at place, value any) (group map[string]any, ok bool) {
+	if group, ok = value.(map[string]any); !ok {
 		r.fault(at.key, "must be a group of keys, not %s", kindOf(value))
+	}
+	return group, ok
+}
+
+func (r *reader) group(at place, value any, to reflect.Value) {
+	group, ok := r.members(at, value)
+	if !ok {
 		return
 	}
 	prefix := at.key
@@ -117,9 +124,8 @@ func splitList(text string) []string {
 
 // table fills a map of texts, whose keys are the user's own.
 func (r *reader) table(at place, value any, to reflect.Value) {
-	table, ok := value.(map[string]any)
+	table, ok := r.members(at, value)
 	if !ok {
-		r.fault(at.key, "must be a group of keys, not %s", kindOf(value))
 		return
 	}
 	out := reflect.MakeMap(to.Type())

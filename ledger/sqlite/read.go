@@ -130,12 +130,7 @@ func (a *adder) name(group []byte) []byte {
 
 // totals reads rows of group, outcome, count, five token sums and slot time.
 func (a *adder) totals(ctx context.Context, query string) error {
-	rows, err := a.tx.QueryContext(ctx, query, a.args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	return a.each(ctx, query, func(rows *sql.Rows) error {
 		var group sql.RawBytes
 		var t ledger.Total
 		n := &t.Tokens
@@ -143,24 +138,34 @@ func (a *adder) totals(ctx context.Context, query string) error {
 			return err
 		}
 		a.Total(a.name(group), &t)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // times reads rows of group, wait and slot time, with whether either counts.
 func (a *adder) times(ctx context.Context, query string) error {
-	rows, err := a.tx.QueryContext(ctx, query, a.args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
+	return a.each(ctx, query, func(rows *sql.Rows) error {
 		var group sql.RawBytes
 		var t ledger.Times
 		if err := rows.Scan(&group, &t.Wait, &t.Waited, &t.Hold, &t.Held); err != nil {
 			return err
 		}
 		a.Times(a.name(group), t)
+		return nil
+	})
+}
+
+// each has take read every row of what query finds.
+func (a *adder) each(ctx context.Context, query string, take func(rows *sql.Rows) error) error {
+	rows, err := a.tx.QueryContext(ctx, query, a.args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := take(rows); err != nil {
+			return err
+		}
 	}
 	return rows.Err()
 }

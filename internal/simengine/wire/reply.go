@@ -59,40 +59,36 @@ type Whole struct {
 	Usage    Usage
 }
 
-// Event returns c as one server-sent event, stamped with now.
-func (r Reply) Event(c Chunk, now time.Time) []byte {
+// writers are the ways in which the engines write one thing.
+type writers[T any] struct {
+	sglang, vllm, llama func(r Reply, one T, now time.Time) any
+}
+
+// of returns the one of r's dialect.
+func (w writers[T]) of(r Reply) func(r Reply, one T, now time.Time) any {
 	switch r.Dialect {
 	case VLLM:
-		return event(r.vllmChunk(c, now))
+		return w.vllm
 	case LlamaCPP:
-		return event(r.llamaChunk(c, now))
+		return w.llama
 	case SGLang:
 	}
-	return event(r.sglangChunk(c, now))
+	return w.sglang
+}
+
+// Event returns c as one server-sent event, stamped with now.
+func (r Reply) Event(c Chunk, now time.Time) []byte {
+	return event(writers[Chunk]{Reply.sglangChunk, Reply.vllmChunk, Reply.llamaChunk}.of(r)(r, c, now))
 }
 
 // Totals returns the usage event, which has no choices.
 func (r Reply) Totals(u Usage, now time.Time) []byte {
-	switch r.Dialect {
-	case VLLM:
-		return event(r.vllmTotals(u, now))
-	case LlamaCPP:
-		return event(r.llamaTotals(u, now))
-	case SGLang:
-	}
-	return event(r.sglangTotals(u, now))
+	return event(writers[Usage]{Reply.sglangTotals, Reply.vllmTotals, Reply.llamaTotals}.of(r)(r, u, now))
 }
 
 // Body returns w as the JSON body of a reply that is not streamed.
 func (r Reply) Body(w Whole, now time.Time) []byte {
-	switch r.Dialect {
-	case VLLM:
-		return JSON(r.vllmWhole(w, now))
-	case LlamaCPP:
-		return JSON(r.llamaWhole(w, now))
-	case SGLang:
-	}
-	return JSON(r.sglangWhole(w, now))
+	return JSON(writers[Whole]{Reply.sglangWhole, Reply.vllmWhole, Reply.llamaWhole}.of(r)(r, w, now))
 }
 
 // object names the JSON object: of a chunk, or of a whole reply.
