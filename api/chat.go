@@ -220,7 +220,7 @@ func (s *Server) response(c echo.Context) error {
 	if c.Request().Method == http.MethodDelete {
 		do = s.responses.Delete
 	}
-	text, err := do(c.Param("id"), who.name, who.admin)
+	text, err := do(c.Param("id"), who.name)
 	if err != nil {
 		return err
 	}

@@ -255,3 +255,30 @@ func TestResponsesFail(t *testing.T) {
 		}
 	})
 }
+
+// TestResponsesAreTheOwners: an admin's key neither reads nor deletes another's.
+func TestResponsesAreTheOwners(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := start(t, simengine.Config{}, twoKeys+"responses: {store: memory}\n")
+		ask := func(key, method, path, body string) reply {
+			req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}}
+			return p.do(req)
+		}
+		var made struct{ ID string }
+		if r := ask("open", http.MethodPost, "/v1/responses", `{"model":"ripple","input":"one"}`); json.Unmarshal([]byte(r.body), &made) != nil || made.ID == "" {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+		for _, method := range []string{http.MethodGet, http.MethodDelete} {
+			if r := ask("sesame", method, "/v1/responses/"+made.ID, ""); r.status != http.StatusNotFound || strings.Contains(r.body, "Send the whole") {
+				t.Errorf("%s of another's: %d %s", method, r.status, r.body)
+			}
+		}
+		if r := ask("open", http.MethodGet, "/v1/responses/"+made.ID, ""); r.status != http.StatusOK {
+			t.Errorf("its owner gets %d %s", r.status, r.body)
+		}
+	})
+}

@@ -73,9 +73,9 @@ func (a *API) Decode(in surface.In) (*openai.Request, surface.Talk, error) {
 func (a *API) conversation(p *params, key string) ([]string, error) {
 	var items []string
 	if id := p.text("previous_response_id"); id != "" {
-		before, err := a.kept.get(id, key, false)
+		before, err := a.kept.get(id, key)
 		if err != nil {
-			return nil, openai.Invalid("previous_response_id", "previous_response_not_found", "The response %.80q %s", id, a.why())
+			return nil, openai.Invalid("previous_response_id", "previous_response_not_found", "The response %.80q %s Send the whole conversation as 'input'.", id, a.why())
 		}
 		items = append(items, before.Items...)
 		items = append(items, before.Output...)
@@ -85,7 +85,7 @@ func (a *API) conversation(p *params, key string) ([]string, error) {
 		if item.Get("type").Str == "item_reference" {
 			raw, err := a.kept.item(item.Get("id").Str, key)
 			if err != nil {
-				return nil, openai.Invalid(place(i)+".id", "item_not_found", "The item %.80q %s", item.Get("id").Str, a.why())
+				return nil, openai.Invalid(place(i)+".id", "item_not_found", "The item %.80q %s Send the whole conversation as 'input'.", item.Get("id").Str, a.why())
 			}
 			items = append(items, raw)
 			continue
@@ -98,18 +98,18 @@ func (a *API) conversation(p *params, key string) ([]string, error) {
 // why says why something is not there.
 func (a *API) why() string {
 	if !a.kept.cfg.On {
-		return "is not known: this proxy keeps no responses (responses.store is off). Send the whole conversation as 'input'."
+		return "is not known: this proxy keeps no responses (responses.store is off)."
 	}
-	return "is not known, or not any more. Send the whole conversation as 'input'."
+	return "is not known, or not any more."
 }
 
 // Problem is the error object of OpenAI's API.
 func (*API) Problem(p *openai.Problem) []byte { return p.JSON() }
 
-// Get returns a kept response of the key, as JSON; all is whether it may be
-// anybody's.
-func (a *API) Get(id, key string, all bool) ([]byte, error) {
-	r, err := a.kept.get(id, key, all)
+// Get returns a kept response of the key, as JSON. What was said is its owner's
+// alone: no other key gets it, an admin's neither.
+func (a *API) Get(id, key string) ([]byte, error) {
+	r, err := a.kept.get(id, key)
 	if err != nil {
 		return nil, a.missing(id)
 	}
@@ -117,8 +117,8 @@ func (a *API) Get(id, key string, all bool) ([]byte, error) {
 }
 
 // Delete forgets a kept response of the key and returns what a client is told.
-func (a *API) Delete(id, key string, all bool) ([]byte, error) {
-	if _, err := a.kept.get(id, key, all); err != nil {
+func (a *API) Delete(id, key string) ([]byte, error) {
+	if _, err := a.kept.get(id, key); err != nil {
 		return nil, a.missing(id)
 	}
 	a.kept.drop(id)

@@ -167,8 +167,8 @@ func (s *store) remove(gone []string) {
 	}
 }
 
-// get returns a response of the key; all is whether it may be anybody's.
-func (s *store) get(id, key string, all bool) (record, error) {
+// get returns a response of the key.
+func (s *store) get(id, key string) (record, error) {
 	s.mu.Lock()
 	gone := s.prune()
 	kept := responseID.MatchString(id) && s.find(id) >= 0
@@ -184,7 +184,7 @@ func (s *store) get(id, key string, all bool) (record, error) {
 			return record{}, errUnknown
 		}
 	}
-	if r.Key != key && !all {
+	if r.Key != key {
 		return record{}, errUnknown
 	}
 	return r, nil
@@ -196,7 +196,7 @@ func (s *store) item(id, key string) (string, error) {
 	if m == nil {
 		return "", errUnknown
 	}
-	r, err := s.get(surface.ResponseID+m[1], key, false)
+	r, err := s.get(surface.ResponseID+m[1], key)
 	if err != nil {
 		return "", err
 	}

@@ -52,7 +52,7 @@ func TestGoOn(t *testing.T) {
 			if req.Messages != want {
 				t.Errorf("got  %s\nwant %s", req.Messages, want)
 			}
-			if text, err := a.Get(second, "key", false); err != nil || !strings.Contains(string(text), `"previous_response_id":"`+first+`"`) || !strings.Contains(string(text), `"store":true`) {
+			if text, err := a.Get(second, "key"); err != nil || !strings.Contains(string(text), `"previous_response_id":"`+first+`"`) || !strings.Contains(string(text), `"store":true`) {
 				t.Errorf("got %s, %v", text, err)
 			}
 		})
@@ -64,22 +64,19 @@ func TestKeptIsTheOwners(t *testing.T) {
 		a := newAPI(t, responses.Config{On: true})
 		one := answered(t, a, 1, ask(""))
 		var p *openai.Problem
-		if _, err := a.Get(one, "other", false); !errors.As(err, &p) || p.Status != 404 {
+		if _, err := a.Get(one, "other"); !errors.As(err, &p) || p.Status != 404 {
 			t.Errorf("another key gets it: %v", err)
 		}
-		if _, err := a.Delete(one, "other", false); err == nil {
+		if _, err := a.Delete(one, "other"); err == nil {
 			t.Error("another key deletes it")
 		}
 		if _, _, err := a.Decode(surface.In{Key: "other", Body: []byte(ask(`,"previous_response_id":"` + one + `"`))}); err == nil {
 			t.Error("another key goes on with it")
 		}
-		if _, err := a.Get(one, "other", true); err != nil {
-			t.Errorf("an admin does not get it: %v", err)
-		}
-		if text, err := a.Delete(one, "key", false); err != nil || string(text) != `{"id":"`+one+`","object":"response","deleted":true}` {
+		if text, err := a.Delete(one, "key"); err != nil || string(text) != `{"id":"`+one+`","object":"response","deleted":true}` {
 			t.Errorf("got %s, %v", text, err)
 		}
-		if _, err := a.Get(one, "key", false); err == nil {
+		if _, err := a.Get(one, "key"); err == nil {
 			t.Error("it is still there")
 		}
 	})
@@ -95,12 +92,12 @@ func TestRoom(t *testing.T) {
 				ids = append(ids, answered(t, a, n, ask("")))
 			}
 			for n, id := range ids {
-				if _, err := a.Get(id, "key", false); (err == nil) != (n > 0) {
+				if _, err := a.Get(id, "key"); (err == nil) != (n > 0) {
 					t.Errorf("%d of 3: %v", n, err)
 				}
 			}
 			<-time.After(time.Hour + time.Second)
-			if _, err := a.Get(ids[2], "key", false); err == nil {
+			if _, err := a.Get(ids[2], "key"); err == nil {
 				t.Error("it is kept for too long")
 			}
 			if files, err := os.ReadDir(dir); dir != "" && (err != nil || len(files) > 0) {
@@ -122,7 +119,7 @@ func TestRoomInBytes(t *testing.T) {
 			has := func(want ...bool) {
 				t.Helper()
 				for n, id := range ids {
-					if _, err := a.Get(id, "key", false); (err == nil) != want[n] {
+					if _, err := a.Get(id, "key"); (err == nil) != want[n] {
 						t.Errorf("dir %q, %d of 4: %v", dir, n+1, err)
 					}
 				}
@@ -130,7 +127,7 @@ func TestRoomInBytes(t *testing.T) {
 			has(true, true, true, false)
 			ids[3] = answered(t, a, 5, of(15_000))
 			has(false, true, true, true)
-			if _, err := a.Delete(ids[1], "key", false); err != nil {
+			if _, err := a.Delete(ids[1], "key"); err != nil {
 				t.Error(err)
 			}
 			ids[0] = answered(t, a, 6, of(15_000))
@@ -153,7 +150,7 @@ func TestKeptIsNotTheBody(t *testing.T) {
 	if more := int64(heap()) - int64(before); more > long/2 {
 		t.Errorf("%d bytes are kept", more)
 	}
-	if _, err := a.Get("resp_"+number(1), "key", false); err != nil {
+	if _, err := a.Get("resp_"+number(1), "key"); err != nil {
 		t.Error(err)
 	}
 }
@@ -187,7 +184,7 @@ func TestSlowDisk(t *testing.T) {
 	}
 	others := make(chan error, 1)
 	go func() {
-		_, err := a.Get(first, "key", false)
+		_, err := a.Get(first, "key")
 		answered(t, a, 3, ask(""))
 		others <- err
 	}()
@@ -223,14 +220,14 @@ func TestNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		off, on := newAPI(t, responses.Config{}), newAPI(t, responses.Config{On: true})
 		var p *openai.Problem
-		if _, err := off.Get(answered(t, off, 1, ask("")), "key", false); !errors.As(err, &p) || !strings.Contains(p.Message, "responses.store") {
+		if _, err := off.Get(answered(t, off, 1, ask("")), "key"); !errors.As(err, &p) || !strings.Contains(p.Message, "responses.store") {
 			t.Errorf("got %v", err)
 		}
-		if _, err := on.Get(answered(t, on, 1, ask(`,"store":false`)), "key", false); !errors.As(err, &p) || strings.Contains(p.Message, "responses.store") {
+		if _, err := on.Get(answered(t, on, 1, ask(`,"store":false`)), "key"); !errors.As(err, &p) || strings.Contains(p.Message, "responses.store") {
 			t.Errorf("got %v", err)
 		}
 		for _, id := range []string{"", "resp_", "../../etc/passwd", "resp_" + number(9), strings.Repeat("x", 500), "x" + strings.Repeat("é", 200)} {
-			if _, err := on.Get(id, "key", true); !errors.As(err, &p) || p.Status != 404 || len(p.Message) > 300 || strings.Contains(p.Message, "\uFFFD") {
+			if _, err := on.Get(id, "key"); !errors.As(err, &p) || p.Status != 404 || len(p.Message) > 300 || strings.Contains(p.Message, "\uFFFD") {
 				t.Errorf("%.40s: got %v", id, err)
 			}
 		}
@@ -252,7 +249,7 @@ func TestFullDisk(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.Get(answered(t, a, 1, ask("")), "key", false); err != nil || a.Err() == nil {
+		if _, err := a.Get(answered(t, a, 1, ask("")), "key"); err != nil || a.Err() == nil {
 			t.Errorf("%v; told is %v", err, a.Err())
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {

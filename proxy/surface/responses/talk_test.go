@@ -375,7 +375,7 @@ func TestFailure(t *testing.T) {
 		if err := r.sink.Finish("stop", func() usage.Report { return usage.Report{} }); err != nil || len(r.events()) != len(events) {
 			t.Errorf("it ends twice: %v", err)
 		}
-		if text, err := a.Get("resp_"+id, "key", false); err != nil || !strings.Contains(string(text), `"status":"cancelled"`) {
+		if text, err := a.Get("resp_"+id, "key"); err != nil || !strings.Contains(string(text), `"status":"cancelled"`) {
 			t.Errorf("kept is %s, %v", text, err)
 		}
 	})
