@@ -147,11 +147,12 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 	stands, running := v.Stands(), v.Runs()
 	s := Snapshot{Gate: v.Gate, MaxWaiting: q.cfg.MaxWaiting, MaxWaitingPerKey: q.cfg.MaxWaitingPerKey}
 	for i, t := range v.Tickets {
-		s.Waiting = append(s.Waiting, Waiter{
-			Job:   Job{ID: t.ID, Key: t.Key, Class: t.Class},
-			Place: Place{Position: i + 1, Of: len(v.Tickets), Waited: micros(v.Now - t.Arrival), ETA: q.forecast.band(question(t.Class, stands[t.ID], running, 0).Again())},
-			Self:  t.Owner == by.Owner,
-		})
+		w := Waiter{Job: Job{ID: t.ID, Key: t.Key, Class: t.Class}, Self: t.Owner == by.Owner}
+		w.Place = Place{Position: i + 1, Of: len(v.Tickets), Waited: micros(v.Now - t.Arrival), Gate: v.Gate, Ill: reply.Ill}
+		if w.Gate == Open && w.Ill == 0 {
+			w.ETA = q.forecast.band(question(t.Class, stands[t.ID], running, 0).Again())
+		}
+		s.Waiting = append(s.Waiting, w)
 	}
 	q.mu.Lock()
 	for i, b := range v.Slots {

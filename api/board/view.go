@@ -35,6 +35,33 @@ type View struct {
 	Recent   Recent   `json:"recent"`
 }
 
+// Busy counts the slots in which a request runs.
+func (v *View) Busy() (n int) {
+	for _, s := range v.Slots {
+		if s.State == line.Busy.String() {
+			n++
+		}
+	}
+	return n
+}
+
+// Held says why nobody in line gets a slot for now: draining, paused, or down; empty
+// if somebody may.
+func (v *View) Held() string {
+	switch {
+	case v.Draining:
+		return "draining"
+	case v.Paused:
+		return "paused"
+	}
+	for _, s := range v.Slots {
+		if s.State != line.Down.String() && s.State != line.Poisoned.String() {
+			return ""
+		}
+	}
+	return line.Down.String()
+}
+
 // Slot is one engine slot. Figures nobody has told are null.
 type Slot struct {
 	Engine    string      `json:"engine"`
@@ -107,9 +134,6 @@ func (f *frame) view(who Viewer, places bool) View {
 		v.Limit += snap.MaxWaiting
 		v.Waiting += len(snap.Waiting)
 		for _, slot := range snap.Slots {
-			if slot.State == line.Busy {
-				v.Running++
-			}
 			v.Slots = append(v.Slots, f.slot(who, slot))
 		}
 		for _, w := range snap.Waiting {
@@ -121,6 +145,12 @@ func (f *frame) view(who Viewer, places bool) View {
 		}
 		if snap.Jobs >= v.Recent.Requests { // of several lines the busiest
 			v.Recent = Recent{bandOf(snap.Recent), snap.Jobs}
+		}
+	}
+	v.Running = v.Busy()
+	if v.Held() != "" { // also by an engine that was just found not to be there
+		for i := range v.Waiters {
+			v.Waiters[i].ETA = nil
 		}
 	}
 	return v

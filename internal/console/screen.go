@@ -39,7 +39,9 @@ func (s *Screen) Apply(name string, data []byte) error {
 	case "joined", "moved":
 		var w board.Waiter
 		if err = json.Unmarshal(data, &w); err == nil {
-			s.remove(w.RequestID)
+			if !s.remove(w.RequestID) && name == "joined" {
+				s.view.Waiting++
+			}
 			w.WaitedMS -= now.Sub(s.since).Milliseconds() // as if told with the view
 			s.insert(w)
 		}
@@ -48,7 +50,9 @@ func (s *Screen) Apply(name string, data []byte) error {
 			RequestID string `json:"request_id"`
 		}
 		if err = json.Unmarshal(data, &gone); err == nil {
-			s.remove(gone.RequestID)
+			if s.remove(gone.RequestID) {
+				s.view.Waiting--
+			}
 		}
 	case "slot", "phase":
 		var slot board.Slot
@@ -66,9 +70,11 @@ func (s *Screen) Apply(name string, data []byte) error {
 }
 
 // remove takes a request out of line, and the places of others, which nothing keeps
-// up to date.
-func (s *Screen) remove(id string) {
+// up to date. It reports whether the request was there.
+func (s *Screen) remove(id string) bool {
+	there := slices.ContainsFunc(s.view.Waiters, func(w board.Waiter) bool { return w.RequestID == id })
 	s.view.Waiters = slices.DeleteFunc(s.view.Waiters, func(w board.Waiter) bool { return w.RequestID == id || w.RequestID == "" })
+	return there
 }
 
 // insert puts a waiter in order.
@@ -83,4 +89,5 @@ func (s *Screen) slot(slot board.Slot) {
 			s.view.Slots[i] = slot
 		}
 	}
+	s.view.Running = s.view.Busy()
 }

@@ -40,7 +40,7 @@ func (s *Screen) Table(w io.Writer, rows int) error {
 			fmt.Fprintf(t, "… and %d more\n", len(v.Waiters)-i)
 			break
 		}
-		waiting(t, &one, passed)
+		waiting(t, &one, passed, v)
 	}
 	return t.Flush()
 }
@@ -55,13 +55,13 @@ func gate(v *board.View) string {
 	return ""
 }
 
-func waiting(t io.Writer, w *board.Waiter, passed time.Duration) {
+func waiting(t io.Writer, w *board.Waiter, passed time.Duration, v *board.View) {
 	if w.RequestID == "" {
 		fmt.Fprintf(t, "%d\t(another's)\n", w.Position)
 		return
 	}
-	eta := ""
-	if w.ETA != nil {
+	eta := v.Held()
+	if eta == "" && w.ETA != nil {
 		eta = seconds(w.ETA.P50) + " - " + seconds(w.ETA.P90)
 	}
 	fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", w.Position, w.RequestID, w.Key, w.Priority, span(w.WaitedMS, passed), eta)
