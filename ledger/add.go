@@ -77,7 +77,7 @@ func (a *Adder) Row(r *Row) {
 	}
 	a.Total(name, &total)
 	a.Times(name, Times{
-		Wait: r.QueueWait.Milliseconds(), Waited: r.Outcome != Queued && r.Outcome != Rejected,
+		Wait: r.QueueWait.Milliseconds(), Waited: !r.Outcome.Open() && r.Outcome != Rejected,
 		Hold: r.Slot.Milliseconds(), Held: r.Engine != "" && !r.Outcome.Open(),
 	})
 }

@@ -248,3 +248,23 @@ func TestMoments(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenRowsAreInNoPercentile: their times are not known yet.
+func TestOpenRowsAreInNoPercentile(t *testing.T) { each(t, onOpenRows) }
+
+func onOpenRows(t *testing.T, p place) {
+	t.Helper()
+	l := at(t, p, ledger.Config{})
+	must(t, l.Finish(served(1)))
+	for n := range 2 {
+		r := queued(2 + n)
+		must(t, l.Begin(r))
+		r.Outcome, r.Engine = []ledger.Outcome{ledger.Queued, ledger.Running}[n], []string{"", "spark"}[n]
+		must(t, l.Update(r))
+	}
+	sums, err := l.Sum(t.Context(), ledger.Query{}, ledger.ByKey)
+	must(t, err)
+	if len(sums) != 1 || sums[0].Requests != 3 || sums[0].QueueWait.P50 != 40210 || sums[0].Slot.P50 != 77010 {
+		t.Errorf("got %+v", sums)
+	}
+}

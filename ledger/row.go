@@ -3,6 +3,7 @@ package ledger
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -30,14 +31,13 @@ const (
 // Open reports whether a request with this outcome has not ended.
 func (o Outcome) Open() bool { return o == Queued || o == Running }
 
-// Valid reports whether o is one of the outcomes.
-func (o Outcome) Valid() bool {
-	switch o {
-	case Queued, Running, Rejected, Abandoned, Expired, Served, EngineFailed, ClientGone, Cancelled, SlotLost:
-		return true
-	}
-	return false
+// Outcomes are all outcomes, the final ones first.
+func Outcomes() []Outcome {
+	return []Outcome{Served, Rejected, Abandoned, Expired, EngineFailed, ClientGone, Cancelled, SlotLost, Queued, Running}
 }
+
+// Valid reports whether o is one of the outcomes.
+func (o Outcome) Valid() bool { return slices.Contains(Outcomes(), o) }
 
 // Row is one request. It holds no text of prompt or answer.
 type Row struct {

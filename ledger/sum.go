@@ -45,8 +45,8 @@ type Sum struct {
 	Tokens SumTokens
 	// SlotMS is how long engines were held, in ms.
 	SlotMS int64
-	// QueueWait is over the rows that have left the line, Slot over those that
-	// held an engine.
+	// QueueWait is over the ended rows that were in line, Slot over those that held
+	// an engine.
 	QueueWait, Slot Percentiles
 }
 

@@ -31,11 +31,11 @@ func rowColumns() []column[ledger.Row] {
 		{"status", func(r *ledger.Row) string { return some(r.Status) }},
 		{"reason", func(r *ledger.Row) string { return r.Reason }},
 		{"finish_reason", func(r *ledger.Row) string { return r.FinishReason }},
-		{"queue_wait_ms", func(r *ledger.Row) string { return millis(r.QueueWait) }},
-		{"prefill_ms", func(r *ledger.Row) string { return millis(r.Prefill) }},
-		{"thinking_ms", func(r *ledger.Row) string { return millis(r.Thinking) }},
-		{"answer_ms", func(r *ledger.Row) string { return millis(r.Answer) }},
-		{"slot_ms", func(r *ledger.Row) string { return millis(r.Slot) }},
+		{"queue_wait_ms", func(r *ledger.Row) string { return ended(r, millis(r.QueueWait)) }},
+		{"prefill_ms", func(r *ledger.Row) string { return ended(r, millis(r.Prefill)) }},
+		{"thinking_ms", func(r *ledger.Row) string { return ended(r, millis(r.Thinking)) }},
+		{"answer_ms", func(r *ledger.Row) string { return ended(r, millis(r.Answer)) }},
+		{"slot_ms", func(r *ledger.Row) string { return ended(r, millis(r.Slot)) }},
 		{"answer_started", func(r *ledger.Row) string { return strconv.FormatBool(r.AnswerStarted) }},
 	}
 	for i, name := range []string{
@@ -52,14 +52,6 @@ func rowColumns() []column[ledger.Row] {
 		column[ledger.Row]{"client_request_id", func(r *ledger.Row) string { return r.ClientRequestID }})
 }
 
-// outcomes are in the order of their columns.
-func outcomes() []ledger.Outcome {
-	return []ledger.Outcome{
-		ledger.Served, ledger.Rejected, ledger.Abandoned, ledger.Expired, ledger.EngineFailed, ledger.ClientGone,
-		ledger.Cancelled, ledger.SlotLost, ledger.Queued, ledger.Running,
-	}
-}
-
 // sumColumns are all that is known of a sum.
 func sumColumns(by ledger.By) []column[ledger.Sum] {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
@@ -67,7 +59,7 @@ func sumColumns(by ledger.By) []column[ledger.Sum] {
 		{string(by), func(s *ledger.Sum) string { return s.Group }},
 		{"requests", func(s *ledger.Sum) string { return strconv.Itoa(s.Requests) }},
 	}
-	for _, o := range outcomes() {
+	for _, o := range ledger.Outcomes() {
 		list = append(list, column[ledger.Sum]{string(o), func(s *ledger.Sum) string { return strconv.Itoa(s.Outcomes[o]) }})
 	}
 	return append(list, []column[ledger.Sum]{
@@ -84,6 +76,14 @@ func sumColumns(by ledger.By) []column[ledger.Sum] {
 		{"slot_hold_ms_p90", func(s *ledger.Sum) string { return number(s.Slot.P90) }},
 		{"slot_hold_ms_p99", func(s *ledger.Sum) string { return number(s.Slot.P99) }},
 	}...)
+}
+
+// ended is a cell that says nothing until the request has ended.
+func ended(r *ledger.Row, cell string) string {
+	if r.Outcome.Open() {
+		return ""
+	}
+	return cell
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -121,7 +121,7 @@ func TestTables(t *testing.T) {
 		t.Errorf("a client steers the terminal: %q", b.String())
 	}
 	for i, want := range []string{
-		"created id key model outcome wait slot prompt thinking answer",
+		"created (UTC) id key model outcome wait slot prompt thinking answer",
 		"aa team-a ripple served 40.2s 1m17s 812 640 102",
 		"bb - =cmd(\"x\"),\ufffd[2J abandoned (left) 0s 0s - 0 0",
 		"key requests served prompt cached thinking answer slot wait p50 p90 p99 hold p50 p90 p99",
@@ -130,6 +130,22 @@ func TestTables(t *testing.T) {
 		if got := strings.Join(strings.Fields(lines[i]), " "); !strings.HasSuffix(got, want) {
 			t.Errorf("line %d: %q, want %q", i, got, want)
 		}
+	}
+}
+
+// TestOpenRowsHaveNoTimes yet, in a table and in CSV; and no rows are told as such.
+func TestOpenRowsHaveNoTimes(t *testing.T) {
+	open := ledger.Row{ID: "cc", Key: "team-a", Model: "ripple", Outcome: ledger.Running, Created: rows()[0].Created.In(time.FixedZone("", 3600))}
+	var table, list, none bytes.Buffer
+	if err := errors.Join(export.NewPrinter(&table, export.Table).Row(open), export.NewRows(&list).Write([]ledger.Row{open}), export.NewPrinter(&none, export.Table).End()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(table.String()), " "); !strings.HasSuffix(got, "2026-11-30 12:00:00 cc team-a ripple running - - - - -") {
+		t.Errorf("the table is %q", got)
+	}
+	expect(t, cells(t, list.String())[0], map[string]string{"queue_wait_ms": "", "prefill_ms": "", "thinking_ms": "", "answer_ms": "", "slot_ms": ""})
+	if none.String() != "No requests.\n" {
+		t.Errorf("without rows: %q", none.String())
 	}
 }
 

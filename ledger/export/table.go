@@ -11,16 +11,16 @@ import (
 	"oneslot/ledger"
 )
 
-// rowTable writes rows as a table of what a person looks for first, in local time.
+// rowTable writes rows as a table of what a person looks for first.
 func rowTable(w io.Writer, rows []ledger.Row) error {
-	return table(w, "created\tid\tkey\tmodel\toutcome\twait\tslot\tprompt\tthinking\tanswer", len(rows), func(i int) []string {
+	return table(w, "created (UTC)\tid\tkey\tmodel\toutcome\twait\tslot\tprompt\tthinking\tanswer", len(rows), func(i int) []string {
 		r := &rows[i]
 		outcome := string(r.Outcome)
 		if r.Reason != "" && r.Reason != outcome {
 			outcome += " (" + r.Reason + ")"
 		}
 		return []string{
-			r.Created.Local().Format(time.DateTime), r.ID, r.Key, r.Model, outcome, span(r.QueueWait), span(r.Slot),
+			r.Created.UTC().Format(time.DateTime), r.ID, r.Key, r.Model, outcome, ended(r, span(r.QueueWait)), ended(r, span(r.Slot)),
 			figure(&r.Tokens.Prompt), figure(&r.Tokens.Thinking), figure(&r.Tokens.Answer),
 		}
 	})
@@ -43,8 +43,12 @@ func sumTable(w io.Writer, by ledger.By, sums []ledger.Sum) error {
 	})
 }
 
-// table aligns lines of cells.
+// table aligns lines of cells, and says so if there are none.
 func table(w io.Writer, head string, n int, line func(i int) []string) error {
+	if n == 0 {
+		_, err := fmt.Fprintln(w, "No requests.")
+		return err
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, head)
 	for i := range n {

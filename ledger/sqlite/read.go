@@ -98,7 +98,7 @@ func (s *store) Sum(ctx context.Context, q ledger.Query, by ledger.By) ([]ledger
 		" sum(completion), sum(slot_ms)"+from+" GROUP BY g, outcome"); err != nil {
 		return nil, fault(s.path, "add up", err)
 	}
-	if err := a.times(ctx, "SELECT "+grouping(by)+", queue_wait_ms, outcome NOT IN ('queued','rejected'),"+
+	if err := a.times(ctx, "SELECT "+grouping(by)+", queue_wait_ms, outcome NOT IN ('queued','running','rejected'),"+
 		" slot_ms, engine <> '' AND outcome NOT IN ('queued','running')"+from); err != nil {
 		return nil, fault(s.path, "add up times", err)
 	}
