@@ -193,6 +193,9 @@ func (l *live) update(p *pump, now time.Time) {
 	}
 	l.next = now.Add(viewEvery)
 	v := &Live{Key: p.call.Key, Phase: phase, Tokens: p.meter.Progress()}
+	if was := l.now.Load().Tokens.Thinking; v.Tokens.Thinking.Known() && was.Known() && v.Tokens.Thinking.N < was.N {
+		v.Tokens.Thinking.N = was.N // the end marker, or a better count of the same text
+	}
 	if d := now.Sub(p.first); d > 0 && v.Tokens.Thinking.Known() && v.Tokens.Answer.Known() {
 		v.Speed = float64(v.Tokens.Thinking.N+v.Tokens.Answer.N) / d.Seconds()
 	}
