@@ -38,10 +38,15 @@ func (s *Server) lineRoutes(keyed func(methods []string, h echo.HandlerFunc, pat
 	keyed(remove, s.cancel, "/v1/queue/:id")
 	keyed(remove, s.cancelKey, "/v1/queue")
 	s.echo.Match(get, "/v1/queue/events", s.events, s.auth)
-	for word, gate := range map[string]queue.Gate{"pause": queue.Paused, "resume": queue.Open, "drain": queue.Draining} {
+	for word, gate := range gates() {
 		s.echo.POST("/v1/queue/"+word, s.gate(gate, word), s.auth, s.admin, s.bounded)
 	}
 	s.echo.POST("/v1/queue/slots/:engine/reset", s.reset, s.auth, s.admin, s.bounded)
+}
+
+// gates are the last parts of the routes that set the gate.
+func gates() map[string]queue.Gate {
+	return map[string]queue.Gate{"pause": queue.Paused, "resume": queue.Open, "drain": queue.Draining}
 }
 
 func (who caller) viewer() board.Viewer { return board.Viewer{Key: who.name, Admin: who.admin} }
@@ -93,6 +98,10 @@ func requestID(c echo.Context) (string, error) {
 	if id := surface.RequestID(c.Param("id")); ownID.MatchString(id) {
 		return id, nil
 	}
+	if _, ok := gates()[c.Param("id")]; ok { // the router takes the word for an id
+		c.Response().Header().Set("Allow", "OPTIONS, POST")
+		return "", echo.ErrMethodNotAllowed
+	}
 	return "", unknownRequest()
 }
 
@@ -138,15 +147,22 @@ func (s *Server) cancelled(c echo.Context) error {
 		return unknownRequest()
 	}
 	for _, pool := range s.Pools {
-		ok, err := pool.Queue.Cancel(id)
-		if err != nil {
+		if ok, err := pool.Queue.Cancel(id); ok || err != nil {
 			return err
 		}
-		if ok {
-			return nil
-		}
 	}
-	return unknownRequest()
+	return s.ended(c, id)
+}
+
+// ended says why a request that the caller may touch is in no line: how it ended,
+// if the ledger knows it.
+func (s *Server) ended(c echo.Context, id string) error {
+	p := unknownRequest()
+	if row, err := s.Ledger.Get(c.Request().Context(), id); err == nil && !row.Outcome.Open() {
+		p.Code = "request_ended"
+		p.Message = fmt.Sprintf("It has ended already: %s. `oneslot usage %s`, or GET /v1/usage/%s, shows what it used.", row.Outcome, id, id)
+	}
+	return p
 }
 
 // mayTouch reports whether the caller is an admin or the request's owner, as the
@@ -206,7 +222,7 @@ func (s *Server) reset(c echo.Context) error {
 		case err != nil:
 			return err
 		case was == line.Busy:
-			return &openai.Problem{Status: http.StatusConflict, Type: invalid, Code: "slot_busy", Param: "engine", Message: "A request runs on this slot. Cancel it instead: DELETE /v1/queue/{id}."}
+			return &openai.Problem{Status: http.StatusConflict, Type: invalid, Code: "slot_busy", Param: "engine", Message: "A request runs on this slot. Cancel it instead: `oneslot cancel ID`, or DELETE /v1/queue/{id}."}
 		case was != 0:
 			if was != line.Idle {
 				s.operated(c, "reset", zap.String("engine", name), zap.String("was", was.String()))
@@ -214,7 +230,7 @@ func (s *Server) reset(c echo.Context) error {
 			return c.JSON(http.StatusOK, map[string]any{"object": "queue.slot", "engine": name, "was": was.String()})
 		}
 	}
-	return &openai.Problem{Status: http.StatusNotFound, Type: invalid, Code: "slot_not_found", Param: "engine", Message: "No slot has this name. GET /v1/queue lists them."}
+	return &openai.Problem{Status: http.StatusNotFound, Type: invalid, Code: "slot_not_found", Param: "engine", Message: "No slot has this name. `oneslot queue`, or GET /v1/queue, lists them."}
 }
 
 // operated logs what an operator did.

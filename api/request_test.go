@@ -338,6 +338,14 @@ func TestMethods(t *testing.T) {
 			}
 			e.methods(strings.NewReplacer(":id", strings.Repeat("0", 32), ":engine", "spark", "*", "ripple").Replace(path), methods)
 		}
+		for _, word := range []string{"pause", "resume", "drain"} { // the router may take it for an id
+			for _, method := range []string{http.MethodGet, http.MethodDelete} {
+				g := e.do(call{method: method, path: "/v1/queue/" + word})
+				if g.status != 405 || g.header.Get("Allow") != "OPTIONS, POST" || !strings.Contains(g.fault(t).Message, "OPTIONS, POST") {
+					t.Errorf("%s %s: status %d, %s", method, word, g.status, g.body)
+				}
+			}
+		}
 		if n := e.engine.Stats().Arrivals; n != 0 {
 			t.Errorf("the engine got %d requests for text", n)
 		}

@@ -17,7 +17,7 @@ import (
 //	secret  yes: the value is never shown; url: its user and password are not
 type Config struct {
 	// Listen is the address to answer on, host:port.
-	Listen string `koanf:"listen"`
+	Listen string `koanf:"listen" port:"127.0.0.1:"`
 	// Hosts are further names under which a proxy without keys answers on loopback.
 	Hosts []string `koanf:"hosts" commas:"yes"`
 	// Data is the folder of the ledger.

@@ -66,13 +66,18 @@ func (c *Config) LedgerConfig() ledger.Config {
 	return ledger.Config{Dir: c.Data, Retention: time.Duration(c.Usage.Retention), MaxRows: c.Usage.MaxRows}
 }
 
+// Loopback reports whether only programs of this machine reach the listener.
+func (c *Config) Loopback() bool {
+	host, _, _ := net.SplitHostPort(c.Listen)
+	return loopback(host)
+}
+
 // APIConfig returns the part of the edge, of settings that Load has checked.
 func (c *Config) APIConfig() api.Config {
 	keys, _ := c.APIKeys()
-	host, _, _ := net.SplitHostPort(c.Listen)
 	out := api.Config{
 		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
-		Loopback: loopback(host), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Sources: c.Usage.Sources,
+		Loopback: c.Loopback(), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Sources: c.Usage.Sources,
 		Efforts: c.Reasoning.Effort.tokens(), AnswerReserve: c.Reasoning.AnswerReserve, SplitCompletions: c.Reasoning.Completions == "split",
 		Responses:      responses.Config{On: c.Responses.Store != "off", Keep: c.Responses.Keep, MaxBytes: int64(c.Responses.MaxBytes), For: time.Duration(c.Responses.Retention)},
 		RefuseHopeless: c.Queue.RefuseHopeless,

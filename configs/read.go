@@ -161,6 +161,8 @@ func (r *reader) scalar(at place, value any, to reflect.Value) {
 	case reflect.String:
 		words := strings.Fields(at.tag.Get("oneof"))
 		switch {
+		case !isText && isOne(value) && at.tag.Get("port") != "": // quotes alone would not make it an address
+			r.fault(at.key, "must be host:port: write %s%v", at.tag.Get("port"), value)
 		case !isText && isOne(value):
 			r.fault(at.key, "must be a text, not %s: put it in quotes", kindOf(value))
 		case !isText:

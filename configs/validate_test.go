@@ -35,6 +35,7 @@ func TestFaults(t *testing.T) {
 		"number for bool":    {"accept_any_model: 1\n", `accept_any_model: "1" is neither true nor false`},
 		"yes for bool":       {"accept_any_model: yes\n", `accept_any_model: "yes" is neither true nor false`},
 		"number for text":    {"data: 5\n", "data: must be a text, not a number: put it in quotes"},
+		"port for address":   {"listen: 8080\n", "listen: must be host:port: write 127.0.0.1:8080"},
 		"date for text":      {"data: 2026-01-01\n", "data: must be a text, not a date: put it in quotes"},
 		"group for text":     {"data: {a: b}\n", "data: must be a text, not a group of keys"},
 		"text for group":     {"queue: none\n", "queue: must be a group of keys, not a text"},

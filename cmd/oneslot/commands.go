@@ -33,8 +33,10 @@ func rootCommand(w *world) *cobra.Command {
 			}
 			return nil
 		},
-		Run: func(c *cobra.Command, _ []string) { _ = c.Help() },
+		Run:     func(c *cobra.Command, _ []string) { _ = c.Help() },
+		Version: versionText(), // has --version
 	}
+	root.SetVersionTemplate(about())
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: %w; `%s --help` lists the flags", errUsage, err, c.CommandPath())
 	})
@@ -92,16 +94,37 @@ func sources(c *cobra.Command, w *world) configs.Sources {
 	return src
 }
 
+// verdict is what there is to say of settings without a fault.
+func verdict(cfg configs.Config) string {
+	engines := "1 engine"
+	if n := len(cfg.Engines); n != 1 {
+		engines = fmt.Sprintf("%d engines", n)
+	}
+	text := fmt.Sprintf("The settings are good: %s, listening on %s.", engines, cfg.Listen)
+	if len(cfg.Keys) > 0 && cfg.Loopback() {
+		text += fmt.Sprintf("\nNote: keys are configured, but only programs of this machine reach %s.", cfg.Listen)
+	}
+	return text
+}
+
+// noFile refuses an argument, which may be meant as the file.
+func noFile(c *cobra.Command, args []string) error {
+	if err := noArgs(c, args); err != nil {
+		return fmt.Errorf("%w; did you mean --config %s?", err, args[0])
+	}
+	return nil
+}
+
 func configCommand(w *world) *cobra.Command {
 	parent := &cobra.Command{Use: "config", Short: "Work with the settings", Args: noArgs, Run: func(c *cobra.Command, _ []string) { _ = c.Help() }}
 	check := &cobra.Command{
-		Use: "check", Short: "Report every fault of the settings", Args: noArgs,
+		Use: "check", Short: "Report every fault of the settings", Args: noFile,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := settings(c, w)
 			if err != nil {
 				return err
 			}
-			c.Printf("The settings are good: %d engine(s), listening on %s.\n", len(cfg.Engines), cfg.Listen)
+			c.Println(verdict(cfg))
 			return nil
 		},
 	}
@@ -114,7 +137,7 @@ func configCommand(w *world) *cobra.Command {
 		},
 	}
 	show := &cobra.Command{
-		Use: "show", Short: "Print the settings that hold, and where each was set", Args: noArgs,
+		Use: "show", Short: "Print the settings that hold, and where each was set", Args: noFile,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := configs.Show(sources(c, w))
 			_, failed := fmt.Fprint(c.OutOrStdout(), text)
@@ -173,13 +196,18 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version and how it was built", Args: noArgs,
 		Run: func(c *cobra.Command, _ []string) {
-			counts := "through the engine"
-			if tokenizer.Available {
-				counts = "natively (tokenizer.json) or through the engine"
-			}
-			c.Printf("oneslot %s %s %s/%s, counts tokens %s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH, counts)
+			c.Print(about())
 		},
 	}
+}
+
+// about is the version and how it was built.
+func about() string {
+	counts := "through the engine"
+	if tokenizer.Available {
+		counts = "natively (tokenizer.json) or through the engine"
+	}
+	return fmt.Sprintf("oneslot %s %s %s/%s, counts tokens %s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH, counts)
 }
 
 // versionText is the version set by the build, else what Go knows of it.

@@ -82,6 +82,9 @@ func (f *probeFlags) config(w *world) (probe.Config, error) {
 			cfg.URL = v
 		}
 	}
+	if cfg.URL == "" {
+		return cfg, fmt.Errorf("%w: --engine is missing: give the base URL of the engine, such as http://127.0.0.1:30000", errUsage)
+	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, fmt.Errorf("%w: --engine, --timeout or --raw-tokens: %w", errUsage, err)
 	}

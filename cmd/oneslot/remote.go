@@ -150,6 +150,10 @@ func cancelCommand(w *world) *cobra.Command {
 		if err := proxy.JSON(ctx, remote.Call{Method: http.MethodDelete, Path: "/v1/queue", Query: url.Values{"key": {of}}}, &done); err != nil {
 			return err
 		}
+		if done.Cancelled == 0 {
+			c.Printf("No request of %s waits or runs.\n", of)
+			return nil
+		}
 		c.Printf("Cancelled %d of %s.\n", done.Cancelled, of)
 		return nil
 	})

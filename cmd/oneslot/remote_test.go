@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,13 +65,25 @@ func TestLineCommands(t *testing.T) {
 		<-first.whole
 		third := p.open(t.Context(), hello)
 		<-time.After(time.Second)
-		if text := p.must("queue"); !strings.Contains(text, "1 of 64 waiting, 0 running, PAUSED\n") {
+		if text := p.must("queue"); !strings.Contains(text, "1 of 64 waiting, 0 running, PAUSED\n") || !strings.HasSuffix(text, "paused\n") {
 			t.Errorf("while it is paused:\n%s", text)
 		}
 		if text := p.must("cancel", "--of", ""); text != "Cancelled 1 of .\n" {
 			t.Errorf("`oneslot cancel --of` says %q", text)
 		}
 		<-third.whole
+		if text := p.must("cancel", "--of", "team-a"); text != "No request of team-a waits or runs.\n" {
+			t.Errorf("with nothing to cancel it says %q", text)
+		}
+		if _, err := p.says(t.Context(), "cancel", id); err == nil || !strings.HasPrefix(err.Error(), "It has ended already: cancelled. `oneslot usage "+id) {
+			t.Errorf("of a request that has ended it says %v", err)
+		}
+		if _, err := p.says(t.Context(), "reset", "nope"); err == nil || !strings.Contains(err.Error(), "`oneslot queue`") {
+			t.Errorf("of a slot that is not there it says %v", err)
+		}
+		if text := p.must("usage", "--key-name", "nope"); text != "No requests.\n" {
+			t.Errorf("of no rows it says %q", text)
+		}
 		p.must("drain")
 		if r := p.post(t.Context(), hello, nil); r.status != http.StatusServiceUnavailable || r.header.Get("X-Oneslot-Reason") != "draining" {
 			t.Errorf("while it drains: %d %s", r.status, r.body)
@@ -109,6 +122,9 @@ func TestLineCommandFaults(t *testing.T) {
 			{"cancel", 2, "name one request"},
 			{"cancel a b", 2, "name one request"},
 			{"cancel a --of b", 2, "name one request"},
+			{"usage --outcome bogus", 2, "it must be one of served, rejected"},
+			{"probe", 2, "--engine is missing"},
+			{"config check bad.yaml", 2, "did you mean --config bad.yaml?"},
 			{"queue more", 2, "takes no argument"},
 			{"queue --url nowhere", 2, "http://HOST:PORT"},
 		} {
@@ -150,6 +166,23 @@ func TestCompletion(t *testing.T) {
 	for _, command := range []string{"serve", "queue", "cancel", "pause", "resume", "drain", "reset"} {
 		if !strings.Contains(out.String(), command+"\t") {
 			t.Errorf("%s is not offered: %s", command, out.String())
+		}
+	}
+}
+
+// TestSmallAnswers: of commands that ask nobody.
+func TestSmallAnswers(t *testing.T) {
+	file := t.TempDir() + "/oneslot.yaml"
+	if err := os.WriteFile(file, []byte("engines: [{url: \"http://a\"}]\n"+twoKeys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"--version":                     "oneslot ",
+		"config check --config " + file: "The settings are good: 1 engine, listening on 127.0.0.1:8080.\nNote: keys are configured, but only programs of this machine reach 127.0.0.1:8080.\n",
+	} {
+		out := &lockedBuffer{}
+		if err := run(t.Context(), strings.Fields(args), world{out: out, errs: out}); err != nil || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("oneslot %s: %v, %q", args, err, out.String())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"oneslot/ledger"
@@ -101,7 +102,7 @@ func (f *usageFlags) query(now time.Time) (q ledger.Query, err error) {
 	case f.by != "" && !ledger.By(f.by).Valid():
 		return q, fmt.Errorf("%w: --by is %q; it must be key, model or day", errUsage, f.by)
 	case f.outcome != "" && !q.Outcome.Valid():
-		return q, fmt.Errorf("%w: --outcome is %q; see the column of `oneslot usage`", errUsage, f.outcome)
+		return q, fmt.Errorf("%w: --outcome is %q; it must be one of %s", errUsage, f.outcome, outcomes())
 	case !export.Format(f.format).Valid():
 		return q, fmt.Errorf("%w: --format is %q; it must be table, json or csv", errUsage, f.format)
 	case f.limit < 0:
@@ -110,6 +111,14 @@ func (f *usageFlags) query(now time.Time) (q ledger.Query, err error) {
 		f.limit = 50
 	}
 	return q, nil
+}
+
+func outcomes() string {
+	var words []string
+	for _, o := range ledger.Outcomes() {
+		words = append(words, string(o))
+	}
+	return strings.Join(words, ", ")
 }
 
 // open finds the rows. The caller calls done.
