@@ -237,18 +237,3 @@ func (s *Server) reset(c echo.Context) error {
 func (s *Server) operated(c echo.Context, what string, more ...zap.Field) {
 	s.Log.Info("operator", append(more, zap.String("id", idOf(c)), zap.String("does", what), zap.String("key", callerOf(c).name))...)
 }
-
-// placeText is a place in line as a heartbeat says it.
-func placeText(p queue.Place) string {
-	text := fmt.Sprintf("queue position=%d of=%d", p.Position, p.Of)
-	switch {
-	case p.Gate == queue.Paused:
-		text += " paused"
-	case p.Ill != 0:
-		text += " engine=" + p.Ill.String()
-	}
-	if p.ETA != nil {
-		text += fmt.Sprintf(" eta=%d-%ds", int(p.ETA.P50.Seconds()), int(p.ETA.P90.Seconds()))
-	}
-	return text
-}

@@ -217,3 +217,18 @@ func (x *exchange) wait() {
 		return ""
 	})
 }
+
+// placeText is a place in line as a heartbeat says it.
+func placeText(p queue.Place) string {
+	text := fmt.Sprintf("queue position=%d of=%d", p.Position, p.Of)
+	switch {
+	case p.Gate == queue.Paused:
+		text += " paused"
+	case p.Ill != 0:
+		text += " engine=" + p.Ill.String()
+	}
+	if p.ETA != nil {
+		text += fmt.Sprintf(" eta=%d-%ds", int(p.ETA.P50.Seconds()), int(p.ETA.P90.Seconds()))
+	}
+	return text
+}
