@@ -142,17 +142,10 @@ func TestRefusals(t *testing.T) {
 		history(`[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":7}]}]`):                  "messages[0].content[0].content",
 		history(`[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b"}]}]`):                          "input",
 		history(`[{"role":"system","content":[{"type":"image"}]}]`):                                                    "a text block",
-		ask(`,"system":7`):                    "'system'",
-		ask(`,"thinking":true`):               "'thinking'",
-		ask(`,"stop_sequences":"x"`):          "'stop_sequences'",
-		ask(`,"stop_sequences":[""]`):         "'stop_sequences' holds an empty string",
-		ask(`,"stop_sequences":[7]`):          "'stop_sequences[0]'",
-		ask(`,"tools":{}`):                    "'tools'",
-		ask(`,"tools":[{"input_schema":{}}]`): "tools[0].name",
-		ask(`,"tools":[{"name":"f"}]`):        "tools[0].input_schema",
-		ask(`,"tools":[{"name":"f","input_schema":{}}],"tool_choice":{}`): "tool_choice.type",
-		ask(`,"temperature":"hot"`):                                       "temperature",
-		ask(`,"stream":1`):                                                "stream",
+		ask(`,"system":7`): "'system'", ask(`,"thinking":true`): "'thinking'", ask(`,"stop_sequences":"x"`): "'stop_sequences'",
+		ask(`,"stop_sequences":[""]`): "'stop_sequences' holds an empty string", ask(`,"stop_sequences":[7]`): "'stop_sequences[0]'", ask(`,"tools":{}`): "'tools'",
+		ask(`,"tools":[{"input_schema":{}}]`): "tools[0].name", ask(`,"tools":[{"name":"f"}]`): "tools[0].input_schema", ask(`,"tools":[{"name":"f","input_schema":{}}],"tool_choice":{}`): "tool_choice.type",
+		ask(`,"temperature":"hot"`): "temperature", ask(`,"stream":1`): "stream",
 	} {
 		_, _, err := messages.API{}.Decode(surface.In{ID: id, Body: []byte(body)})
 		var p *openai.Problem
