@@ -137,9 +137,7 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 	if row.Status == 0 {
 		row.Status = v.status
 	}
-	row.Record(&r.Report)
-	row.Budget = r.Budget
-	row.Prefill, row.Thinking, row.Answer = r.Prefill, r.Thinking, r.Answer
+	x.record(&r)
 	s.note(s.Ledger.Finish(*row))
 	s.Metrics.Finished(*row)
 	if x.client != nil {
@@ -159,6 +157,16 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 			tokenField("prompt_tokens", row.Tokens.Prompt), tokenField("thinking_tokens", row.Tokens.Thinking), tokenField("answer_tokens", row.Tokens.Answer),
 			zap.String("remote", c.Request().RemoteAddr), zap.String("error", errorText(err)),
 		)
+	}
+}
+
+// used writes what a run has used. How it came out may be known only after the time
+// for a retry.
+func (s *Server) used(x *exchange, r proxy.Report) {
+	x.row.QueueWait = x.waited()
+	if x.visit != nil && x.row.Outcome == ledger.Running {
+		x.record(&r)
+		s.note(s.Ledger.Update(x.row))
 	}
 }
 

@@ -79,7 +79,7 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 		return err
 	}
 	report, err := s.run(x.client.Context(), x)
-	x.row.QueueWait = x.waited()
+	s.used(x, report)
 	x.end(c, err)
 	s.close(c, x, report, x.settle(err))
 	return nil

@@ -232,3 +232,10 @@ func placeText(p queue.Place) string {
 	}
 	return text
 }
+
+// record takes what was used into the row.
+func (x *exchange) record(r *proxy.Report) {
+	x.row.Record(&r.Report)
+	x.row.Budget = r.Budget
+	x.row.Prefill, x.row.Thinking, x.row.Answer = r.Prefill, r.Thinking, r.Answer
+}

@@ -42,6 +42,7 @@ type loaded struct {
 	cfg    Config
 	file   map[string]any    // as it was read
 	origin map[string]string // of keys that were set by a variable or a flag
+	faulty []string          // keys whose value could not be taken
 	faults []error
 }
 
@@ -70,7 +71,7 @@ func load(src Sources) *loaded {
 	l.layer(k, flags)
 	r := reader{from: func(key string) string { return l.origin[key] }}
 	r.read(place{}, k.Raw(), reflect.ValueOf(&l.cfg).Elem())
-	l.faults = append(l.faults, r.faults...)
+	l.faults, l.faulty = append(l.faults, r.faults...), r.keys
 	if len(l.cfg.Redis) > 0 && !k.Exists("usage.max_rows") {
 		l.cfg.Usage.MaxRows = sharedRows
 	}

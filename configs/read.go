@@ -28,7 +28,8 @@ type place struct {
 // item is a place inside of p that has tags of its own or none.
 func (p place) item(name string, tag reflect.StructTag) place { return place{p.key + name, tag} }
 
-// read puts a value into to. A key with nothing behind it keeps the default.
+// read puts a value into to. A key with nothing behind it, or with a fault, keeps
+// the default.
 func (r *reader) read(at place, value any, to reflect.Value) {
 	_, marked := to.Addr().Interface().(encoding.TextUnmarshaler)
 	switch kind := to.Kind(); {
@@ -143,16 +144,19 @@ func (r *reader) marked(at place, value any, to reflect.Value) {
 		r.fault(at.key, "must be one value, not %s", kindOf(value))
 		return
 	}
-	if err := to.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(fmt.Sprint(value))); err != nil {
+	fresh := reflect.New(to.Type())
+	if err := fresh.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(fmt.Sprint(value))); err != nil {
 		r.fault(at.key, "%v", err)
 		return
 	}
 	if least := at.tag.Get("least"); least != "" {
 		var bound Duration
-		if err := bound.UnmarshalText([]byte(least)); err == nil && to.Int() < int64(bound) {
+		if err := bound.UnmarshalText([]byte(least)); err == nil && fresh.Elem().Int() < int64(bound) {
 			r.fault(at.key, "%v is too little: it must be at least %s", value, least)
+			return
 		}
 	}
+	to.Set(fresh.Elem())
 }
 
 func (r *reader) scalar(at place, value any, to reflect.Value) {
@@ -180,12 +184,14 @@ func (r *reader) scalar(at place, value any, to reflect.Value) {
 		}
 		if !ok {
 			r.fault(at.key, "%s is neither true nor false", said(value))
+			return
 		}
 		to.SetBool(b)
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(fmt.Sprint(value), 64)
 		if err != nil {
 			r.fault(at.key, "%s is no number", said(value))
+			return
 		}
 		to.SetFloat(f)
 	default:
@@ -201,6 +207,7 @@ func (r *reader) whole(at place, value any, to reflect.Value) {
 	}
 	if least, _ := strconv.Atoi(at.tag.Get("least")); n < least {
 		r.fault(at.key, "%d is too little: it must be at least %d", n, least)
+		return
 	}
 	to.SetInt(int64(n))
 }

@@ -76,6 +76,9 @@ func (s *shower) line(at place, v reflect.Value, node any) {
 	if where, ok := s.origin[at.key]; ok {
 		from = where
 	}
+	if slices.Contains(s.faulty, at.key) {
+		from = "default (" + from + ": fault)"
+	}
 	s.put(at.key, shown(at.tag.Get("secret"), v), from)
 }
 

@@ -157,6 +157,15 @@ keys: [{name: t, sha256: "`+strings.Repeat("0", 64)+`"}]
 			t.Errorf("%s is %q, want %q", key, got[key], want)
 		}
 	}
+	text, err = Show(sources(t, "queue: {max_wait: 1hour, max_waiting: 0, refuse_hopeless: perhaps}\n", []string{"ONESLOT_QUEUE_LEASE=x"}, nil))
+	for key, want := range map[string]string{
+		"queue.max_wait": "2h default (file: fault)", "queue.max_waiting": "64 default (file: fault)", "queue.refuse_hopeless": "true default (file: fault)",
+		"queue.lease": "15s default (ONESLOT_QUEUE_LEASE: fault)",
+	} {
+		if err == nil || !strings.Contains(strings.Join(strings.Fields(text), " "), key+" "+want+" ") {
+			t.Errorf("%s is not %s (%v):\n%s", key, want, err, text)
+		}
+	}
 	shown := map[string]bool{}
 	for key := range got {
 		shown[regexp.MustCompile(`\[\d+\]`).ReplaceAllString(key, "")] = true

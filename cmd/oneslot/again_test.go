@@ -255,6 +255,27 @@ func TestLostForGood(t *testing.T) {
 	}
 }
 
+// The answer of one that is lost ends within the grace: what it used is told at once,
+// how it came out when the grace is over.
+func TestLostButAnswered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := start(t, long, "")
+		first := p.try(hello, keyed)
+		pass(30 * time.Second)
+		first.lost()
+		s := p.until(func(s simengine.Stats) bool { return s.Runs[0].Outcome != "" })
+		pass(time.Second)
+		row := p.rows()[0].(map[string]any)
+		if row["outcome"] != "running" || tokens(row, "completion") != float64(s.Runs[0].CompletionTokens) || row["slot_ms"].(float64) < 30_000 {
+			t.Errorf("after the run its row is %v", row)
+		}
+		pass(15 * time.Second)
+		if row := p.rows()[0].(map[string]any); row["outcome"] != "client_gone" || tokens(row, "completion") != float64(s.Runs[0].CompletionTokens) {
+			t.Errorf("after the grace its row is %v", row)
+		}
+	})
+}
+
 // One that is lost for good while it waits is out of the line after the grace, and
 // the engine never hears of it.
 func TestLostInLineForGood(t *testing.T) {

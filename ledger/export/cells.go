@@ -31,11 +31,11 @@ func rowColumns() []column[ledger.Row] {
 		{"status", func(r *ledger.Row) string { return some(r.Status) }},
 		{"reason", func(r *ledger.Row) string { return r.Reason }},
 		{"finish_reason", func(r *ledger.Row) string { return r.FinishReason }},
-		{"queue_wait_ms", func(r *ledger.Row) string { return ended(r, millis(r.QueueWait)) }},
-		{"prefill_ms", func(r *ledger.Row) string { return ended(r, millis(r.Prefill)) }},
-		{"thinking_ms", func(r *ledger.Row) string { return ended(r, millis(r.Thinking)) }},
-		{"answer_ms", func(r *ledger.Row) string { return ended(r, millis(r.Answer)) }},
-		{"slot_ms", func(r *ledger.Row) string { return ended(r, millis(r.Slot)) }},
+		{"queue_wait_ms", func(r *ledger.Row) string { return ended(r, r.QueueWait, millis) }},
+		{"prefill_ms", func(r *ledger.Row) string { return ended(r, r.Prefill, millis) }},
+		{"thinking_ms", func(r *ledger.Row) string { return ended(r, r.Thinking, millis) }},
+		{"answer_ms", func(r *ledger.Row) string { return ended(r, r.Answer, millis) }},
+		{"slot_ms", func(r *ledger.Row) string { return ended(r, r.Slot, millis) }},
 		{"answer_started", func(r *ledger.Row) string { return strconv.FormatBool(r.AnswerStarted) }},
 	}
 	for i, name := range []string{
@@ -78,12 +78,13 @@ func sumColumns(by ledger.By) []column[ledger.Sum] {
 	}...)
 }
 
-// ended is a cell that says nothing until the request has ended.
-func ended(r *ledger.Row, cell string) string {
-	if r.Outcome.Open() {
+// ended is a time as a cell, which says nothing while the request is open and the
+// time not known.
+func ended(r *ledger.Row, d time.Duration, text func(time.Duration) string) string {
+	if d == 0 && r.Outcome.Open() {
 		return ""
 	}
-	return cell
+	return text(d)
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

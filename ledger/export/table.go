@@ -20,7 +20,7 @@ func rowTable(w io.Writer, rows []ledger.Row) error {
 			outcome += " (" + r.Reason + ")"
 		}
 		return []string{
-			r.Created.UTC().Format(time.DateTime), r.ID, r.Key, r.Model, outcome, ended(r, span(r.QueueWait)), ended(r, span(r.Slot)),
+			r.Created.UTC().Format(time.DateTime), r.ID, r.Key, r.Model, outcome, ended(r, r.QueueWait, span), ended(r, r.Slot, span),
 			figure(&r.Tokens.Prompt), figure(&r.Tokens.Thinking), figure(&r.Tokens.Answer),
 		}
 	})
