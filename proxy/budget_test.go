@@ -249,3 +249,25 @@ func TestRoomForTheAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestRoomTakesNoBlame: an engine that was helped at the end of the room, before
+// it was late, is asked again; and the marker that it writes first counts.
+func TestRoomTakesNoBlame(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		f := closable(reasoning.StartAnswer)
+		f.Open = []string{"<think> "}
+		endless := script.Script{event(`{"content":"<think> "}`), script.Repeat(event(`{"content":"w "}`).Data, 0, 100*time.Millisecond)}
+		done := script.Script{event(`{"content":"done"}`), finish("stop"), script.Done()}
+		r := newRig(t, setup{sim: simengine.Config{Dialect: simengine.LlamaCPP, Scripts: []script.Script{endless, done, done}}, count: wordsOf{}, format: f})
+		r.budget, r.room = 60, 60
+		for run, want := range []string{"cut", "native"} {
+			got := r.serve(ask(true, ""))
+			if got.err != nil || got.report.Budget != want || got.read().content != "done" {
+				t.Errorf("%v: the report is %+v", got.err, got.report)
+			}
+			if body := string(r.sim.Stats().Runs[2*run].Body); !strings.Contains(body, `"thinking_budget_tokens":58`) {
+				t.Errorf("the engine was asked %s", body)
+			}
+		}
+	})
+}
