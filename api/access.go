@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -160,11 +161,11 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 	}
 }
 
-// used writes what a run has used. How it came out may be known only after the time
-// for a retry.
+// used writes what a run has used where nobody has got the answer: how it came out
+// is then known only after the time for a retry.
 func (s *Server) used(x *exchange, r proxy.Report) {
 	x.row.QueueWait = x.waited()
-	if x.visit != nil && x.row.Outcome == ledger.Running {
+	if x.visit != nil && x.row.Outcome == ledger.Running && !x.client.Delivered() {
 		x.record(&r)
 		s.note(s.Ledger.Update(x.row))
 	}
@@ -228,20 +229,18 @@ func (s *Server) note(err error) {
 	if err != nil {
 		s.Log.Error("ledger", zap.Error(err))
 	}
-	fault := s.Ledger.Err()
+	s.watch(&s.unwritten, s.Ledger.Err(), "the ledger", "its rows wait")
+	s.watch(&s.unkept, s.responses.Err(), "the folder of kept responses", "they are")
+}
+
+// watch logs when a place that is written to begins to fail, and when that ends. was
+// is whether it was last seen failing, rest says what is in memory meanwhile.
+func (s *Server) watch(was *atomic.Bool, fault error, place, rest string) {
 	switch failing := fault != nil; {
-	case s.unwritten.Swap(failing) == failing:
+	case was.Swap(failing) == failing:
 	case failing:
-		s.Log.Error("the ledger cannot be written; its rows wait in memory and would be lost with the process", zap.Error(fault))
+		s.Log.Error(place+" cannot be written; "+rest+" in memory and would be lost with the process", zap.Error(fault))
 	default:
-		s.Log.Info("the ledger can be written again")
-	}
-	fault = s.responses.Err()
-	switch failing := fault != nil; {
-	case s.unkept.Swap(failing) == failing:
-	case failing:
-		s.Log.Error("the folder of kept responses cannot be written; they are in memory and would be lost with the process", zap.Error(fault))
-	default:
-		s.Log.Info("the folder of kept responses can be written again")
+		s.Log.Info(place + " can be written again")
 	}
 }
