@@ -15,13 +15,9 @@ import (
 // tokens read as such, without a begin token. It takes milliseconds, also while
 // the engine is busy (measured on the three dialects that can).
 func (e *Engine) Count(ctx context.Context, text string) (int, error) {
-	info, err := e.Info(ctx)
+	t, err := e.tokenize(ctx)
 	if err != nil {
 		return 0, err
-	}
-	t := info.Dialect.tokenize
-	if t.path == "" {
-		return 0, ErrCannotCount
 	}
 	reply, err := e.call(ctx, http.MethodPost, t.path, []byte(`{"`+t.field+`":`+openai.String(text)+`,`+t.extra+`}`))
 	if err != nil {
@@ -34,15 +30,23 @@ func (e *Engine) Count(ctx context.Context, text string) (int, error) {
 	return int(n.Int()), nil
 }
 
-// Encode returns the token ids of text, which is not empty, as Count counts them.
-func (e *Engine) Encode(ctx context.Context, text string) ([]uint32, error) {
+// tokenize is how the engine counts text, if it can.
+func (e *Engine) tokenize(ctx context.Context) (tokenize, error) {
 	info, err := e.Info(ctx)
 	if err != nil {
-		return nil, err
+		return tokenize{}, err
 	}
-	t := info.Dialect.tokenize
-	if t.path == "" {
-		return nil, ErrCannotCount
+	if info.Dialect.tokenize.path == "" {
+		return tokenize{}, ErrCannotCount
+	}
+	return info.Dialect.tokenize, nil
+}
+
+// Encode returns the token ids of text, which is not empty, as Count counts them.
+func (e *Engine) Encode(ctx context.Context, text string) ([]uint32, error) {
+	t, err := e.tokenize(ctx)
+	if err != nil {
+		return nil, err
 	}
 	return e.encode(ctx, t.path, `{"`+t.field+`":`+openai.String(text)+`,`+t.extra+`}`)
 }
