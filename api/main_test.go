@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -67,7 +65,7 @@ type edge struct {
 	dir    string
 	line   *simtest.Pipes
 	client *http.Client
-	logs   *lockedBuffer
+	logs   *simtest.Buffer
 }
 
 // base is the address of the edge under test; its network is the test's own.
@@ -81,7 +79,7 @@ func inBubble(t *testing.T, s setup, f func(t *testing.T, e *edge)) {
 
 func start(t *testing.T, s setup) *edge {
 	t.Helper()
-	e := &edge{t: t, dir: t.TempDir(), line: simtest.NewPipes(), logs: &lockedBuffer{}}
+	e := &edge{t: t, dir: t.TempDir(), line: simtest.NewPipes(), logs: &simtest.Buffer{}}
 	sim, toEngine := simtest.Pipe(t, s.sim)
 	e.engine = sim
 	s.engine.Name, s.engine.URL, s.engine.SoleClient = "spark", "http://engine.test", true
@@ -182,23 +180,6 @@ func (s settler) Settle(ctx context.Context, slot string) error {
 		return fmt.Errorf("%w: %w", queue.ErrDown, err)
 	}
 	return err
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // call is a request to the edge. Zero fields: GET, no body, no further headers.

@@ -29,7 +29,7 @@ const asProgram = "RUN_AS_ONESLOT"
 // process is the program as a process.
 type process struct {
 	cmd    *exec.Cmd
-	errs   *lockedBuffer
+	errs   *simtest.Buffer
 	ended  chan error
 	baseIs string
 }
@@ -41,7 +41,7 @@ func launch(t *testing.T, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{errs: &lockedBuffer{}, ended: make(chan error, 1)}
+	p := &process{errs: &simtest.Buffer{}, ended: make(chan error, 1)}
 	p.cmd = exec.CommandContext(t.Context(), self, args...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = io.Discard, p.errs

@@ -34,27 +34,10 @@ type proxyUnderTest struct {
 	engine *simengine.Engine
 	client *http.Client
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	logs   *lockedBuffer
+	logs   *simtest.Buffer
 	data   string       // its data folder
 	stop   func() error // ends the program as SIGTERM does and waits for it
 	whole  *reply       // what an undisturbed client gets; nil until asked for
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // base is the address of the program under test; its network is the test's own.
@@ -71,7 +54,7 @@ func start(t *testing.T, sim simengine.Config, settings string, first ...answeri
 func startWith(t *testing.T, sim simengine.Config, settings string, around func(dialer) dialer, first ...answering) *proxyUnderTest {
 	t.Helper()
 	engine, toEngine := simtest.Pipe(t, sim, func(next http.Handler) http.Handler { return before(first, next) })
-	p := &proxyUnderTest{t: t, engine: engine, logs: &lockedBuffer{}}
+	p := &proxyUnderTest{t: t, engine: engine, logs: &simtest.Buffer{}}
 	line := simtest.NewPipes()
 	p.dial = line.Dial
 	dir := t.TempDir()

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"oneslot/internal/simengine"
+	"oneslot/internal/simengine/simtest"
 )
 
 // says runs a command against the program under test and returns what it printed.
 func (p *proxyUnderTest) says(ctx context.Context, args ...string) (string, error) {
-	out := &lockedBuffer{}
+	out := &simtest.Buffer{}
 	err := run(ctx, args, world{out: out, errs: out, dial: p.dial, environ: []string{"ONESLOT_URL=" + base}})
 	return out.String(), err
 }
@@ -154,12 +155,12 @@ func TestLineCommandFaults(t *testing.T) {
 // TestCompletion: the shells' scripts know the commands.
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		out := &lockedBuffer{}
+		out := &simtest.Buffer{}
 		if err := run(t.Context(), []string{"completion", shell}, world{out: out, errs: out}); err != nil || len(out.String()) < 1000 {
 			t.Errorf("%s: %v, %d bytes", shell, err, len(out.String()))
 		}
 	}
-	out := &lockedBuffer{}
+	out := &simtest.Buffer{}
 	if err := run(t.Context(), []string{"__complete", ""}, world{out: out, errs: out}); err != nil {
 		t.Error(err)
 	}
@@ -180,7 +181,7 @@ func TestSmallAnswers(t *testing.T) {
 		"--version":                     "oneslot ",
 		"config check --config " + file: "The settings are good: 1 engine, listening on 127.0.0.1:8080.\nNote: keys are configured, but only programs of this machine reach 127.0.0.1:8080.\n",
 	} {
-		out := &lockedBuffer{}
+		out := &simtest.Buffer{}
 		if err := run(t.Context(), strings.Fields(args), world{out: out, errs: out}); err != nil || !strings.HasPrefix(out.String(), want) {
 			t.Errorf("oneslot %s: %v, %q", args, err, out.String())
 		}

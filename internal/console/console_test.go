@@ -6,13 +6,13 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"oneslot/api/board"
+	"oneslot/internal/simengine/simtest"
 )
 
 const first = `{"object":"queue","waiting":2,"running":1,"limit":64,"paused":false,"draining":false,
@@ -122,29 +122,11 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// paper is what is written on.
-type paper struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (p *paper) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.b.Write(b)
-}
-
-func (p *paper) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.b.String()
-}
-
 // TestLiveTable: in a terminal the table is drawn over the last one.
 func TestLiveTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		feed, out := newFeed(), &paper{}
+		feed, out := newFeed(), &simtest.Buffer{}
 		ended := make(chan error, 1)
 		go func() { ended <- Live(ctx, feed, out) }()
 		feed.parts <- "event: snapshot\ndata: {\"waiting\":0,\"limit\":64,\"running\":0,\"slots\":[],\"waiters\":[]}\n\n"
@@ -174,7 +156,7 @@ func TestLiveEnds(t *testing.T) {
 		go func() {
 			feed.parts <- "event: snapshot\ndata: [\n\nevent: line\ndata: {}\n\nevent: line\ndata: {}\n\n"
 		}()
-		if err := Live(t.Context(), feed, &paper{}); err == nil {
+		if err := Live(t.Context(), feed, &simtest.Buffer{}); err == nil {
 			t.Error("broken data was taken")
 		}
 		select {
@@ -215,7 +197,7 @@ func (f *testFeed) Close() error {
 
 // TestPlain: the view, and then a line for each event; broken data ends it.
 func TestPlain(t *testing.T) {
-	out := &paper{}
+	out := &simtest.Buffer{}
 	feed := "event: snapshot\ndata: " + strings.ReplaceAll(first, "\n", "") + "\n\n: keep-alive\n\nevent: left\ndata: {\"request_id\":\"w1\"}\n\n"
 	if err := Plain(strings.NewReader(feed), out); err != nil {
 		t.Error(err)

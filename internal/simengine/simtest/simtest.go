@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -116,3 +117,24 @@ type pipeAddr struct{}
 // Network and String name what is no network.
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }
+
+// Buffer takes what a program under test says, while others read it. The zero Buffer
+// is empty.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends; it never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String is everything so far.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
