@@ -180,39 +180,48 @@ func (q *Queue) compare(there map[string]bool) (missing []line.Ticket, strange [
 	return missing, strange
 }
 
-// served takes in how long a job had its slot. In Redis that is written down for all
-// processes, whose jobs are read at the same time.
+// served takes in how long a job had its slot. In Redis the keeper writes it down for
+// all processes: a hand-over waits for nothing that only predictions need.
 func (q *Queue) served(j Job, slot time.Duration) {
 	one := eta.Sample{Key: stand(j.Key), Size: eta.Size(j.Size), Slot: slot}
-	q.forecast.mu.Lock()
-	q.forecast.book.Add(one)
-	q.forecast.mu.Unlock()
-	if shared, ok := q.store.(*redisStore); ok {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.spawn(func() { q.consult(shared, fmt.Sprintf("%d %d %d", one.Key, one.Size, slot.Microseconds())) })
+	f := &q.forecast
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.book.Add(one)
+	if q.store.lease() > 0 {
+		f.fresh = append(f.fresh, one)
+		f.fresh = f.fresh[max(0, len(f.fresh)-eta.Most):]
 	}
 }
 
-// consult reads the slot times of all processes, after adding one, if any. Without an
-// answer those of this process go on to stand.
-func (q *Queue) consult(shared *redisStore, one string) {
-	all, err := shared.times(q.life, one)
-	q.forecast.mu.Lock()
-	defer q.forecast.mu.Unlock()
-	if _, own, _ := q.forecast.book.Recent(); err == nil && (len(all) >= own || len(all) == eta.Most) {
-		q.forecast.book.Replace(all)
+// consult writes down the latest slot times of this process and reads those of all.
+// Without an answer its own go on to stand.
+func (q *Queue) consult(shared *redisStore) {
+	f := &q.forecast
+	f.mu.Lock()
+	fresh := f.fresh
+	f.fresh = nil
+	f.mu.Unlock()
+	all, err := shared.times(q.life, fresh)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.fresh = append(fresh, f.fresh...)
+		return
+	}
+	all = append(all, f.fresh...)
+	if _, own, _ := f.book.Recent(); len(all) >= own || len(all) >= eta.Most {
+		f.book.Replace(all[max(0, len(all)-eta.Most):])
 	}
 }
 
-// times remembers a slot time, unless it is "", and returns all that are remembered,
-// the oldest first.
-func (r *redisStore) times(ctx context.Context, one string) ([]eta.Sample, error) {
+// times remembers slot times and returns all that are remembered, the oldest first.
+func (r *redisStore) times(ctx context.Context, fresh []eta.Sample) ([]eta.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
 	args := []any{eta.Most}
-	if one != "" {
-		args = append(args, one)
+	for _, s := range fresh {
+		args = append(args, fmt.Sprintf("%d %d %d", s.Key, s.Size, s.Slot.Microseconds()))
 	}
 	list, err := r.scripts["times"].Run(ctx, r.client, []string{r.keys.of("times")}, args...).StringSlice()
 	var all []eta.Sample

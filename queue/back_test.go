@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,6 +254,10 @@ func TestRedisSharesTimes(t *testing.T) {
 		n, err := client.LLen(t.Context(), list).Result()
 		return err == nil && n == 256
 	})
+	if stats := client.Info(t.Context(), "commandstats").Val(); strings.Count(stats, "cmdstat_lpush:") != 1 ||
+		strings.Contains(stats, "cmdstat_lpush:calls=300,") {
+		t.Errorf("each hand-over writes its slot time: %s", stats)
+	}
 	for _, text := range client.LRange(t.Context(), list, 0, -1).Val() {
 		for _, r := range text {
 			if r != ' ' && (r < '0' || r > '9') {

@@ -223,17 +223,22 @@ func (q *Queue) heal() {
 	q.keepUp(time.Now())
 }
 
-// keepUp reads how long jobs of other processes took: at the start, and now and then
-// while somebody asks how long he will wait.
+// keepUp writes down and reads how long jobs of all processes took: at the start, when
+// some of this process have ended, and now and then while somebody asks how long he
+// will wait.
 func (q *Queue) keepUp(now time.Time) {
 	shared, ok := q.store.(*redisStore)
+	q.forecast.mu.Lock()
+	fresh := len(q.forecast.fresh) > 0
+	q.forecast.mu.Unlock()
 	q.mu.Lock()
-	due := ok && (q.keep.consulted.IsZero() || now.Sub(q.asked) <= rankFor && now.Sub(q.keep.consulted) >= rankFor)
+	ago := now.Sub(q.keep.consulted)
+	due := ok && (fresh && ago >= q.cfg.every() || now.Sub(q.asked) <= rankFor && ago >= rankFor || q.keep.consulted.IsZero())
 	if due {
 		q.keep.consulted = now
 	}
 	q.mu.Unlock()
 	if due {
-		q.consult(shared, "")
+		q.consult(shared)
 	}
 }

@@ -174,8 +174,9 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 // forecast is what is known of how long jobs take and those in line wait. Its lock
 // is held for a computation only.
 type forecast struct {
-	mu   sync.Mutex // guards book
-	book eta.Book
+	mu    sync.Mutex // guards what follows
+	book  eta.Book
+	fresh []eta.Sample // not yet written down for other processes
 }
 
 // expect is what a job may take; 0 while too little is known.
