@@ -27,7 +27,10 @@ import (
 // maxLabel bounds a client's own words in the ledger and the log, in bytes.
 const maxLabel = 128
 
-const idKey = "id"
+const (
+	idKey   = "id"
+	bodyKey = "body" // *intake.Body, of requests that have one
+)
 
 // access gives every request its id, bounds the time for its body, and sees to
 // it that each gets an answer.
@@ -39,11 +42,11 @@ func (s *Server) access(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.wording(c) == (messages.API{}) {
 			c.Response().Header().Set("Request-Id", id) // Anthropic's name for it
 		}
-		if c.Request().ContentLength != 0 {
-			// Also where nobody wants the body, since net/http reads on to its end. The
-			// deadline goes with the end of the body; a request without one must not
-			// have it, or it would end the watch for a client that leaves.
-			_ = http.NewResponseController(c.Response().Writer).SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
+		if body := s.bodies.Open(c.Response().Writer, c.Request()); body != nil {
+			// Its time runs also where nobody wants it, and ends with it.
+			defer body.Close()
+			c.Set(bodyKey, body)
+			c.Response().Before(func() { body.Settle(c.Response().Header()) })
 		}
 		err := next(c)
 		if err != nil {
@@ -66,16 +69,11 @@ func (s *Server) bounded(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// bound starts the time in which a client has to take its answer. A body that
-// nobody has read is read by net/http before that, in its own time. net/http also
-// takes the deadline away when the request has ended.
+// bound starts the time in which a client has to take its answer. net/http takes the
+// deadline away when the request has ended.
 func (s *Server) bound(c echo.Context) {
-	d := s.cfg.Client.WriteTimeout
-	if c.Request().ContentLength != 0 {
-		d += s.cfg.BodyTime
-	}
 	// A writer without deadlines (a test's) is written to all the same.
-	_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Now().Add(d))
+	_ = http.NewResponseController(c.Response().Writer).SetWriteDeadline(time.Now().Add(s.cfg.Client.WriteTimeout))
 }
 
 // recover turns a panic into a 500 and logs where it came from. The value of the

@@ -58,8 +58,9 @@
 //
 // # Times
 //
-// Headers have 10 s, a body Config.BodyTime, and a connection without a request
-// 2 min. No time is set for a whole response, or a stream could not last: each
+// Headers have 10 s, a body the time that it earns by coming (see package intake,
+// which also bounds the memory of them all), and a connection without a request
+// 2 min. No refusal waits for a body. No time is set for a whole response, or a stream could not last: each
 // write has its own.
 //
 // # Ownership

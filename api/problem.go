@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"oneslot/api/intake"
 	"oneslot/internal/openai"
 	"oneslot/ledger"
 	"oneslot/proxy"
@@ -58,11 +59,15 @@ func rulings() []ruling {
 }
 
 func queueRulings() []ruling {
+	stopping := verdict{503, away, "draining", "draining", ledger.Rejected, 5 * time.Second, false, "The proxy is stopping and takes no more requests. Send the request again in a moment."}
 	return []ruling{
 		{queue.ErrFull, verdict{429, limited, "rate_limit_exceeded", "queue_full", ledger.Rejected, 10 * time.Second, false, "The queue is full. Wait for Retry-After seconds and send the request again."}},
 		{queue.ErrKeyLimit, verdict{429, limited, "rate_limit_exceeded", "key_limit", ledger.Rejected, 10 * time.Second, false, "Too many requests of this key are waiting. Let some of them end and send the request again."}},
+		{intake.ErrKeyFull, verdict{429, limited, "rate_limit_exceeded", "key_bodies", ledger.Rejected, 10 * time.Second, false, "The bodies of this key's requests take all the memory there is for one key (a quarter of limits.bodies). Let some of them end and send the request again."}},
+		{intake.ErrFull, verdict{503, away, "bodies_full", "bodies_full", ledger.Rejected, 5 * time.Second, false, "The bodies of all requests take all the memory there is for them (limits.bodies). Send the request again in a moment."}},
 		{queue.ErrHopeless, verdict{429, limited, "hopeless", "hopeless", ledger.Rejected, 10 * time.Second, false, "The queue is too long for this client's timeout."}},
-		{queue.ErrStopping, verdict{503, away, "draining", "draining", ledger.Rejected, 5 * time.Second, false, "The proxy is stopping and takes no more requests. Send the request again in a moment."}},
+		{queue.ErrStopping, stopping},
+		{intake.ErrClosed, stopping},
 		{queue.ErrDraining, verdict{503, away, "draining", "draining", ledger.Rejected, 30 * time.Second, false, "The operator is draining the queue, so nobody is let in for now. Send the request again later."}},
 		{queue.ErrPoisoned, verdict{503, away, "slot_poisoned", "slot_poisoned", ledger.Rejected, 30 * time.Second, false, "The engine is still busy with something that cannot be stopped. The operator has to look at it; try again later."}},
 		{queue.ErrDown, verdict{503, away, "engine_down", "engine_down", ledger.Rejected, 10 * time.Second, false, "The engine cannot be reached. Try again later."}},
@@ -201,7 +206,10 @@ func (s *Server) refuse(c echo.Context, err error) {
 		c.Response().Header().Set(k, v)
 	}
 	s.bound(c)
-	_ = c.Blob(p.Status, "application/json", s.wording(c).Problem(p))
+	text := s.wording(c).Problem(p)
+	c.Response().Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_ = c.Blob(p.Status, "application/json", text)
+	bodyOf(c).Linger()
 }
 
 // wording is the API of a route, in whose shape its errors are.

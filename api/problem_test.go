@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"oneslot/api/intake"
 	"oneslot/internal/openai"
 	"oneslot/internal/simengine"
 	"oneslot/internal/simengine/script"
@@ -63,6 +64,9 @@ func verdictTable() map[string]struct {
 		"queue full, with hint":  {late{queue.ErrFull, 7 * time.Second}, told{429, rate, "rate_limit_exceeded", "queue_full", "7", "", ledger.Rejected}},
 		"hint below a second":    {late{queue.ErrFull, time.Millisecond}, told{429, rate, "rate_limit_exceeded", "queue_full", "1", "", ledger.Rejected}},
 		"hint above a minute":    {late{queue.ErrFull, time.Hour}, told{429, rate, "rate_limit_exceeded", "queue_full", "60", "", ledger.Rejected}},
+		"key's bodies":           {intake.ErrKeyFull, told{429, rate, "rate_limit_exceeded", "key_bodies", "10", "", ledger.Rejected}},
+		"bodies":                 {intake.ErrFull, told{503, away, "bodies_full", "bodies_full", "5", "", ledger.Rejected}},
+		"stopping, half read":    {intake.ErrClosed, told{503, away, "draining", "draining", "5", "", ledger.Rejected}},
 		"key limit":              {late{queue.ErrKeyLimit, 90 * time.Second}, told{429, rate, "rate_limit_exceeded", "key_limit", "60", "", ledger.Rejected}},
 		"hopeless":               {hopeless(179), told{429, rate, "hopeless", "hopeless", "60", "", ledger.Rejected}},
 		"hopeless for long":      {hopeless(181), told{429, rate, "hopeless", "hopeless", "60", "false", ledger.Rejected}},

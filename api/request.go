@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"oneslot/api/intake"
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
 	"oneslot/ledger"
@@ -141,38 +142,35 @@ func (s *Server) fieldOf(who caller, header string, hide bool) (openai.Reasoning
 // body reads the whole request body: until that is done the server cannot tell
 // that a client has left, and no place in line is given to half a request.
 func (s *Server) body(c echo.Context) ([]byte, error) {
-	r := c.Request()
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+	if coding := c.Request().Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
 		return nil, &openai.Problem{Status: http.StatusUnsupportedMediaType, Type: invalid, Message: fmt.Sprintf("The request body is compressed (Content-Encoding: %s). Send it as it is.", cut(coding, 40))}
 	}
-	if r.ContentLength > s.cfg.Body {
-		return nil, s.tooLarge(r)
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, s.cfg.Body+1))
-	var slow interface{ Timeout() bool }
+	text, err := bodyOf(c).All(callerOf(c).name)
+	cfg := s.bodies.Config()
 	switch {
-	case int64(len(body)) > s.cfg.Body:
-		return nil, s.tooLarge(r)
-	case err == nil:
-		return body, nil
-	case errors.As(err, &slow) && slow.Timeout():
-		return nil, &openai.Problem{Status: http.StatusRequestTimeout, Type: invalid, Code: "request_timeout", Message: fmt.Sprintf("The request body did not arrive within %v.", s.cfg.BodyTime)}
-	default:
+	case err == nil, errors.Is(err, intake.ErrFull), errors.Is(err, intake.ErrKeyFull), errors.Is(err, intake.ErrClosed):
+		return text, err
+	case errors.Is(err, intake.ErrTooLarge):
+		return nil, &openai.Problem{
+			Status: http.StatusRequestEntityTooLarge, Type: invalid, Code: "request_too_large",
+			Message: fmt.Sprintf("The request body is larger than the limit of %d bytes (limits.body).", cfg.Body),
+		}
+	case errors.Is(err, intake.ErrSlow):
+		return nil, &openai.Problem{
+			Status: http.StatusRequestTimeout, Type: invalid, Code: "request_timeout",
+			Message: fmt.Sprintf("The request body came too slowly: it has %v, a second more for every %d bytes that have come, and %v at most.", cfg.Patience, cfg.Pace, cfg.Time),
+		}
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, openai.Invalid("", "", "The request body ended before it was complete.")
+	default:
+		return nil, openai.Invalid("", "", "The request body cannot be read: its chunks are malformed, or the connection broke.")
 	}
 }
 
-// tooLarge refuses a body. It reads on for twice the limit, unless the client
-// waits to be told to send: many clients read no answer while they can still
-// write, and would report a broken connection.
-func (s *Server) tooLarge(r *http.Request) error {
-	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, 2*s.cfg.Body)
-	}
-	return &openai.Problem{
-		Status: http.StatusRequestEntityTooLarge, Type: invalid, Code: "request_too_large",
-		Message: fmt.Sprintf("The request body is larger than the limit of %d bytes (limits.body).", s.cfg.Body),
-	}
+// bodyOf is the body of a request, nil if it has none.
+func bodyOf(c echo.Context) *intake.Body {
+	b, _ := c.Get(bodyKey).(*intake.Body)
+	return b
 }
 
 // countPath is where Anthropic's clients have tokens counted.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"oneslot/api/intake"
 	"oneslot/internal/simengine"
 	"oneslot/internal/simengine/script"
 	"oneslot/ledger"
@@ -33,7 +34,7 @@ func sized(n int) call {
 // status is 413 and the text names the limit.
 func TestBodyLimit(t *testing.T) {
 	const limit = 10_000
-	inBubble(t, setup{cfg: Config{Body: limit}}, func(t *testing.T, e *edge) {
+	inBubble(t, setup{cfg: Config{Bodies: intake.Config{Body: limit}}}, func(t *testing.T, e *edge) {
 		for _, chunked := range []bool{false, true} {
 			for size, status := range map[int]int{limit - 1: 200, limit: 200, limit + 1: 413, 40 * limit: 413} {
 				r := sized(size).request(t.Context(), t)
@@ -77,26 +78,6 @@ func (e *edge) response(conn net.Conn) got {
 	return e.read(resp)
 }
 
-// TestTooLargeIsTold: a client that writes its whole body before it reads gets
-// the refusal, not a broken connection; one that asks first is not sent for it.
-func TestTooLargeIsTold(t *testing.T) {
-	const limit = 1 << 20
-	inBubble(t, setup{cfg: Config{Body: limit}}, func(t *testing.T, e *edge) {
-		conn := e.raw(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", limit+limit/2))
-		if _, err := io.WriteString(conn, strings.Repeat("x", limit+limit/2)); err != nil {
-			t.Fatalf("the body could not be sent: %v", err)
-		}
-		if g := e.response(conn); g.status != 413 {
-			t.Errorf("status %d", g.status)
-		}
-		began := time.Now()
-		conn = e.raw(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", limit+1))
-		if g := e.response(conn); g.status != 413 || time.Since(began) > time.Second {
-			t.Errorf("status %d after %v", g.status, time.Since(began))
-		}
-	})
-}
-
 // TestSlowClients (B109): headers and bodies have a time to arrive in, also where
 // nobody wants the body, and half a request has no place in the line.
 func TestSlowClients(t *testing.T) {
@@ -107,10 +88,10 @@ func TestSlowClients(t *testing.T) {
 		at     time.Duration
 	}{
 		"headers":              {"POST /v1/chat/completions HTTP/1.1\r\nHost", 0, 10 * time.Second},
-		"body":                 {"POST /v1/chat/completions HTTP/1.1\r\n" + slow, 408, time.Minute},
-		"body nobody wants":    {"GET /healthz HTTP/1.1\r\n" + slow, 200, time.Minute},
-		"body of no route":     {"POST /v1/nothing HTTP/1.1\r\n" + slow, 404, time.Minute},
-		"body of wrong method": {"PUT /v1/chat/completions HTTP/1.1\r\n" + slow, 405, time.Minute},
+		"body":                 {"POST /v1/chat/completions HTTP/1.1\r\n" + slow, 408, 10 * time.Second},
+		"body nobody wants":    {"GET /healthz HTTP/1.1\r\n" + slow, 200, 0},
+		"body of no route":     {"POST /v1/nothing HTTP/1.1\r\n" + slow, 404, 0},
+		"body of wrong method": {"PUT /v1/chat/completions HTTP/1.1\r\n" + slow, 405, 0},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +112,7 @@ func TestSlowClients(t *testing.T) {
 						}
 					}
 				}()
-				time.AfterFunc(30*time.Second, func() {
+				time.AfterFunc(9*time.Second, func() {
 					snap, err := e.pool.Queue.Snapshot(t.Context())
 					if err != nil || len(snap.Waiting) > 0 || e.engine.Stats().Arrivals > 0 {
 						t.Errorf("half a request got a place: %+v %v", snap, err)
@@ -144,7 +125,7 @@ func TestSlowClients(t *testing.T) {
 				} else if g := e.response(conn); g.status != c.status {
 					t.Errorf("status %d, want %d: %s", g.status, c.status, g.body)
 				}
-				if since := time.Since(began); since < c.at-time.Second || since > c.at+8*time.Second {
+				if since := time.Since(began); since < c.at-time.Second || since > c.at+time.Second {
 					t.Errorf("it took %v, want %v", since, c.at)
 				}
 				if c.status == 408 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"oneslot/api/board"
+	"oneslot/api/intake"
 	"oneslot/api/metrics"
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
@@ -46,10 +47,8 @@ type Config struct {
 	Loopback bool
 	// Hosts are further names under which it is answered then.
 	Hosts []string
-	// Body is the largest request body in bytes. Zero means 32 MiB.
-	Body int64
-	// BodyTime bounds the time for sending a body. Zero means 60 s.
-	BodyTime time.Duration
+	// Bodies bounds those of requests. Without keys one caller may have all of Total.
+	Bodies intake.Config
 	// MetricsPublic opens /metrics to callers without an admin key.
 	MetricsPublic bool
 	// Efforts says what the words of reasoning_effort mean.
@@ -102,6 +101,7 @@ type Server struct {
 	apis      map[string]surface.API // by route
 	board     *board.Board
 	retries   *retry.Book
+	bodies    *intake.Room
 	draining  atomic.Bool
 	responses *responses.API // may keep what it has answered
 	// The ledger, the folder of kept responses, was last seen failing.
@@ -119,21 +119,18 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	if cfg.Body == 0 {
-		cfg.Body = 32 << 20
-	}
-	if cfg.BodyTime == 0 {
-		cfg.BodyTime = time.Minute
-	}
 	if cfg.Client.WriteTimeout == 0 {
 		cfg.Client.WriteTimeout = 30 * time.Second
 	}
 	cfg.Client.Problem, cfg.Retry.Final = problem, final
+	if bodies := &cfg.Bodies; len(cfg.Keys) == 0 {
+		bodies.PerKey = intake.New(*bodies).Config().Total
+	}
 	kept, err := responses.New(cfg.Responses)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), apis: map[string]surface.API{}, responses: kept}
+	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), bodies: intake.New(cfg.Bodies), apis: map[string]surface.API{}, responses: kept}
 	deps.Metrics.Kept(kept.Err)
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.IPExtractor = echo.ExtractIPDirect()
@@ -210,11 +207,13 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Drain turns readiness off and ends the waiting requests, which are told; what
-// runs goes on, and new requests are refused. Whoever watches the line is sent off.
+// Drain turns readiness off and ends the waiting requests, and those of which only
+// a part has come; they are told. What runs goes on, and new requests are refused.
+// Whoever watches the line is sent off.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.board.Close()
+	s.bodies.Close()
 	for _, p := range s.Pools {
 		p.Queue.Drain()
 	}

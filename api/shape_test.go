@@ -67,7 +67,7 @@ func TestEveryRefusalHasTheShape(t *testing.T) {
 	seen := map[int]int{}
 	for _, route := range routesOf(t) {
 		cfg := keyed()
-		cfg.Body = bodyLimit
+		cfg.Bodies.Body = bodyLimit
 		inBubble(t, setup{cfg: cfg}, func(t *testing.T, e *edge) {
 			for _, path := range paths(route) {
 				for _, method := range methods {

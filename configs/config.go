@@ -146,6 +146,7 @@ type Usage struct {
 // Limits bound what clients and engines may do.
 type Limits struct {
 	Body          Size     `koanf:"body"`
+	Bodies        Size     `koanf:"bodies"`
 	Event         Size     `koanf:"event"`
 	WriteTimeout  Duration `koanf:"write_timeout" least:"1ms"`
 	EngineHeaders Duration `koanf:"engine_headers" least:"1ms"`
@@ -178,7 +179,7 @@ func Default() Config {
 		Responses: Responses{Store: "off", Keep: 1000, MaxBytes: 256 << 20, Retention: hours(30 * 24)},
 		Usage:     Usage{Retention: hours(90 * 24), MaxRows: 1_000_000},
 		Limits: Limits{
-			Body: 32 << 20, Event: 16 << 20, WriteTimeout: seconds(30), EngineHeaders: seconds(15 * 60), EngineIdle: seconds(15 * 60),
+			Body: 32 << 20, Bodies: 256 << 20, Event: 16 << 20, WriteTimeout: seconds(30), EngineHeaders: seconds(15 * 60), EngineIdle: seconds(15 * 60),
 			FirstToken: seconds(30 * 60), Shutdown: seconds(5 * 60),
 		},
 		Telemetry: Telemetry{Log: "info"},

@@ -59,7 +59,7 @@ func threeValues() map[string][3]string {
 		"queue.heartbeat": {"1s", "2s", "0"}, "queue.heartbeat_mode": {"chunk", "off", "comment"}, "queue.lease": {"16s", "17s", "18s"}, "queue.on_disconnect": {"drain", "abort", "drain"},
 		"queue.refuse_hopeless": {"false", "true", "false"}, "queue.detach_grace": {"1s", "2s", "0s"},
 		"queue.abort_bound": {"1s", "2s", "3s"}, "queue.poison_grace": {"1s", "2s", "3s"}, "reasoning.field": {"both", "hidden", "content_tags"}, "reasoning.completions": {"split", "off", "split"}, "responses.store": {"memory", "data", "memory"}, "responses.keep": {"1", "2", "3"}, "responses.max_bytes": {"1MiB", "2MiB", "3KiB"}, "responses.retention": {"1d", "2d", "0s"}, "usage.retention": {"1d", "2d", "0s"},
-		"usage.max_rows": {"1", "2", "0"}, "usage.include_sources": {"true", "false", "true"}, "limits.body": {"1MiB", "2097152", "3KiB"}, "limits.event": {"1MiB", "2MiB", "1GiB"},
+		"usage.max_rows": {"1", "2", "0"}, "usage.include_sources": {"true", "false", "true"}, "limits.body": {"1MiB", "2097152", "3KiB"}, "limits.bodies": {"64MiB", "128MiB", "1GiB"}, "limits.event": {"1MiB", "2MiB", "1GiB"},
 		"limits.write_timeout": {"1s", "2s", "3s"}, "limits.engine_headers": {"1s", "2s", "3s"}, "limits.engine_idle": {"1s", "2s", "3s"}, "limits.first_token": {"1s", "2s", "3s"},
 		"reasoning.answer_reserve": {"1", "2", "3"}, "reasoning.effort.none": {"1", "2", "3"}, "reasoning.effort.minimal": {"1", "2", "3"}, "reasoning.effort.low": {"1", "2", "3"},
 		"reasoning.effort.medium": {"1", "2", "3"}, "reasoning.effort.high": {"1", "2", "3"}, "reasoning.effort.xhigh": {"1", "2", "3"}, "reasoning.effort.max": {"1", "2", "3"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"oneslot/api"
+	"oneslot/api/intake"
 	"oneslot/api/retry"
 	"oneslot/ledger"
 	"oneslot/proxy"
@@ -76,7 +77,8 @@ func (c *Config) Loopback() bool {
 func (c *Config) APIConfig() api.Config {
 	keys, _ := c.APIKeys()
 	out := api.Config{
-		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins, Body: int64(c.Limits.Body),
+		Keys: keys, Aliases: c.Models, AcceptAnyModel: c.AcceptAnyModel, CORSOrigins: c.CORSOrigins,
+		Bodies:   intake.Config{Body: int64(c.Limits.Body), Total: int64(c.Limits.Bodies)},
 		Loopback: c.Loopback(), Hosts: c.Hosts, MetricsPublic: c.Telemetry.MetricsPublic, Sources: c.Usage.Sources,
 		Efforts: c.Reasoning.Effort.tokens(), AnswerReserve: c.Reasoning.AnswerReserve, SplitCompletions: c.Reasoning.Completions == "split",
 		Responses:      responses.Config{On: c.Responses.Store != "off", Keep: c.Responses.Keep, MaxBytes: int64(c.Responses.MaxBytes), For: time.Duration(c.Responses.Retention)},

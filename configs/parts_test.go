@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"oneslot/api"
+	"oneslot/api/intake"
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
 	"oneslot/ledger"
@@ -35,7 +36,7 @@ queue: {max_waiting: 1, max_waiting_per_key: 2, max_wait: 3s, starvation_after: 
 reasoning: {field: both, completions: split, answer_reserve: 5, effort: {low: 7}}
 responses: {store: data, keep: 17, max_bytes: 19, retention: 18s}
 usage: {retention: 9s, max_rows: 10, include_sources: true}
-limits: {body: 11, event: 12, write_timeout: 13s, engine_headers: 14s, engine_idle: 15s, first_token: 16s}
+limits: {body: 11, bodies: 20, event: 12, write_timeout: 13s, engine_headers: 14s, engine_idle: 15s, first_token: 16s}
 telemetry: {metrics_public: true}
 `, nil, nil)
 	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
@@ -51,7 +52,7 @@ telemetry: {metrics_public: true}
 		"edge": {edge, api.Config{
 			Keys:    []api.Key{{Name: "k", SHA256: hash, Class: queue.Batch, MaxClass: queue.Default, MaxWaiting: 3, Admin: true, Field: &hidden}, {Name: "l", SHA256: "1" + hash[1:], MaxClass: queue.Interactive}},
 			Aliases: map[string]string{"x": "m"}, AcceptAnyModel: true, CORSOrigins: []string{"https://o"}, Hosts: []string{"h"}, Loopback: true,
-			Body: 11, MetricsPublic: true, Sources: true, Field: openai.FieldBoth, AnswerReserve: 5, SplitCompletions: true, Responses: responses.Config{On: true, Keep: 17, MaxBytes: 19, For: s(18), Dir: "/d/responses"},
+			Bodies: intake.Config{Body: 11, Total: 20}, MetricsPublic: true, Sources: true, Field: openai.FieldBoth, AnswerReserve: 5, SplitCompletions: true, Responses: responses.Config{On: true, Keep: 17, MaxBytes: 19, For: s(18), Dir: "/d/responses"},
 			RefuseHopeless: true, Retry: retry.Config{Grace: s(17)},
 			Efforts: budget.Efforts{"none": 0, "minimal": 256, "low": 7, "medium": 4096, "high": 16384, "xhigh": -1, "max": -1},
 			Client:  downstream.Config{CommitAfter: s(4), Heartbeat: s(5), Beat: downstream.BeatChunk, WriteTimeout: s(13)},

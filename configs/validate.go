@@ -46,6 +46,9 @@ func (c *Config) complete() {
 func (c *Config) validate() error {
 	_, keys := c.APIKeys()
 	faults := []error{c.validateEngines(), c.validateListen(), c.validateOrigins(), c.validateRedis(), c.validateModels(), c.validateTelemetry(), keys}
+	if c.Limits.Bodies < c.Limits.Body {
+		faults = append(faults, errors.New("limits.bodies: is less than limits.body, so that no request could be as large as one may be"))
+	}
 	if c.Data == "" {
 		faults = append(faults, errors.New("data: is empty; name a folder for the ledger"))
 	}

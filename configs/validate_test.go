@@ -28,6 +28,7 @@ func TestFaults(t *testing.T) {
 		"text for duration":  {"queue: {lease: soon}\n", `queue.lease: "soon" is no duration; write it as in 500ms, 10s, 2h or 90d`},
 		"number as duration": {"queue: {lease: 15}\n", `queue.lease: "15" is no duration; write it as in 500ms, 10s, 2h or 90d`},
 		"list as duration":   {"queue: {lease: [1s]}\n", `queue.lease: must be one value, not a list`},
+		"bodies":             {"limits: {body: 2MiB, bodies: 1MiB}\n", `limits.bodies: is less than limits.body`},
 		"size":               {"limits: {body: 32MB}\n", `limits.body: "32MB" is no size; write it as in 1048576, 512KiB or 32MiB`},
 		"text for number":    {"queue: {max_waiting: many}\n", `queue.max_waiting: "many" is no whole number`},
 		"fraction":           {"queue: {max_waiting: 1.5}\n", `queue.max_waiting: "1.5" is no whole number`},
