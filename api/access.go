@@ -36,7 +36,7 @@ const (
 // it that each gets an answer.
 func (s *Server) access(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		id := strings.ReplaceAll(uuid.NewString(), "-", "")
+		id := newID()
 		c.Set(idKey, id)
 		c.Response().Header().Set("X-Request-Id", id)
 		if s.wording(c) == (messages.API{}) {
@@ -93,6 +93,9 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 		return next(c)
 	}
 }
+
+// newID is a fresh id of a request.
+func newID() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 func idOf(c echo.Context) string {
 	id, _ := c.Get(idKey).(string)

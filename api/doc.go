@@ -33,7 +33,8 @@
 //
 //   - X-Request-Id is in every response. It names the request in the line, in
 //     the ledger and in the log. A client's own X-Request-Id is kept as a label.
-//   - Every error has OpenAI's shape, on the routes of messages Anthropic's, and
+//   - Every error has OpenAI's shape, on the routes of messages Anthropic's, also where
+//     the request could not be read as far as its route (see package door), and
 //     X-Oneslot-Reason where OpenAI has no code for it. Refusals that a retry can heal carry Retry-After, 1 to 60 s.
 //   - All that can be refused is refused before the line is joined.
 //   - The operators' switches hold for all proxies that share the line in Redis, and

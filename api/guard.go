@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"oneslot/api/door"
 	"oneslot/api/report"
 	"oneslot/internal/openai"
+	"oneslot/proxy/surface/chat"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
@@ -84,4 +86,32 @@ func (s *Server) foreign(c echo.Context) bool {
 	u, err := url.Parse(origin)
 	web := err != nil || u.Host == "" || u.Scheme == "http" || u.Scheme == "https"
 	return web && (err != nil || u.Host == "" || site != "" || u.Host != r.Host)
+}
+
+// maxHeader is how large the headers of a request may be, in bytes.
+const maxHeader = 64 << 10
+
+// unread words the refusal of a request that could not be read as far as its route.
+// In OpenAI's shape, as on a route that is none.
+func (s *Server) unread(status int, fault string) door.Refusal {
+	p := &openai.Problem{Status: status, Type: invalid, Message: "The request cannot be read as HTTP/1.1."}
+	switch status {
+	case http.StatusRequestHeaderFieldsTooLarge:
+		p.Message = fmt.Sprintf("The headers of the request are larger than the limit of %d bytes.", maxHeader)
+	case http.StatusExpectationFailed:
+		p.Message = "The header Expect asks for something that is not known here; only 100-continue is."
+	case http.StatusNotImplemented:
+		p.Message = "The Transfer-Encoding of the request is not known here; send it as chunked, or with a Content-Length."
+	case http.StatusHTTPVersionNotSupported:
+		p.Message = "The request is of a version of HTTP that is not known here; send it as HTTP/1.1."
+	default:
+		if fault != "" {
+			p.Message = "The request cannot be read as HTTP/1.1: " + fault + "."
+		}
+	}
+	s.Metrics.Request("", status, false)
+	return door.Refusal{
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {newID()}},
+		Body:   chat.API{}.Problem(p),
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"oneslot/api/report"
 	"oneslot/queue"
@@ -179,6 +181,52 @@ func TestCORS(t *testing.T) {
 		}
 		if g.status != 204 || !strings.Contains(g.header.Get("Allow"), "POST") {
 			t.Errorf("OPTIONS got %d %v", g.status, g.header)
+		}
+	})
+}
+
+// TestUnreadable: what net/http refuses before any handler is refused in OpenAI's
+// shape, with an id, under the same status; so are chunks that are none.
+func TestUnreadable(t *testing.T) {
+	cases := map[string]struct {
+		text   string
+		status int
+		says   string
+	}{
+		"request line":    {"hello\r\n\r\n", 400, "cannot be read as HTTP/1.1."},
+		"host":            {"GET /v1/models HTTP/1.1\r\n\r\n", 400, "missing required Host header."},
+		"header":          {"GET /v1/models HTTP/1.1\r\nHost: x\r\nA B: c\r\n\r\n", 400, "invalid header name."},
+		"header, 1.0":     {"GET /v1/models HTTP/1.0\r\nA B: c\r\n\r\n", 400, "invalid header name."},
+		"large header":    {"GET /v1/models HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("x", 80<<10) + "\r\n\r\n", 431, "65536 bytes"},
+		"expect":          {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\nContent-Length: 2\r\n\r\n{}", 417, "only 100-continue"},
+		"encoding":        {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n{}", 501, "Transfer-Encoding"},
+		"version":         {"GET /v1/models HTTP/3.0\r\nHost: x\r\n\r\n", 505, "send it as HTTP/1.1"},
+		"chunks":          {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "its chunks are malformed"},
+		"chunks, no room": {"POST /v1/nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 404, "no route"},
+	}
+	e := start(t, setup{})
+	dial := e.onTCP()
+	for name, c := range cases {
+		g := e.response(dial(c.text))
+		f := g.fault(t)
+		if g.status != c.status || f.Type != invalid || !strings.Contains(f.Message, c.says) || g.header.Get("Content-Type") != "application/json" || !ownID.MatchString(g.id()) {
+			t.Errorf("%s: got %d %+v %v", name, g.status, f, g.header)
+		}
+	}
+	if text := e.do(call{path: "/metrics"}).body; !strings.Contains(text, `oneslot_requests_total{code="431",route="none",stream="false"} 1`) {
+		t.Error("the refusals are not counted")
+	}
+}
+
+// TestSilentConnections do not hold up the end.
+func TestSilentConnections(t *testing.T) {
+	inBubble(t, setup{}, func(t *testing.T, e *edge) {
+		e.raw("")
+		e.raw("GET /v1/mod")
+		synctest.Wait()
+		began := time.Now()
+		if err := e.server.Shutdown(t.Context()); err != nil || time.Since(began) > time.Second {
+			t.Errorf("the end took %v: %v", time.Since(began), err)
 		}
 	})
 }

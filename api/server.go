@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"oneslot/api/board"
+	"oneslot/api/door"
 	"oneslot/api/intake"
 	"oneslot/api/metrics"
 	"oneslot/api/retry"
@@ -47,7 +48,7 @@ type Config struct {
 	Loopback bool
 	// Hosts are further names under which it is answered then.
 	Hosts []string
-	// Bodies bounds those of requests. Without keys one caller may have all of Total.
+	// Bodies bounds those of requests.
 	Bodies intake.Config
 	// MetricsPublic opens /metrics to callers without an admin key.
 	MetricsPublic bool
@@ -98,6 +99,7 @@ type Server struct {
 	cfg       Config
 	echo      *echo.Echo
 	server    *http.Server
+	door      *door.Door
 	apis      map[string]surface.API // by route
 	board     *board.Board
 	retries   *retry.Book
@@ -123,9 +125,6 @@ func New(deps Deps, cfg Config) (*Server, error) {
 		cfg.Client.WriteTimeout = 30 * time.Second
 	}
 	cfg.Client.Problem, cfg.Retry.Final = problem, final
-	if bodies := &cfg.Bodies; len(cfg.Keys) == 0 {
-		bodies.PerKey = intake.New(*bodies).Config().Total
-	}
 	kept, err := responses.New(cfg.Responses)
 	if err != nil {
 		return nil, err
@@ -145,9 +144,10 @@ func New(deps Deps, cfg Config) (*Server, error) {
 		Handler:           s.echo,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          zap.NewStdLog(deps.Log),
 	}
+	s.door = door.New(s.server, s.unread)
 	return s, nil
 }
 
@@ -201,15 +201,15 @@ func (s *Server) routes() {
 
 // Serve answers on l until Shutdown. It returns nil after that.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.server.Serve(s.door.Listen(l)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
-// Drain turns readiness off and ends the waiting requests, and those of which only
-// a part has come; they are told. What runs goes on, and new requests are refused.
-// Whoever watches the line is sent off.
+// Drain turns readiness off and ends the waiting requests, and those that do not come
+// to their end; they are told. What runs goes on, new requests are refused, and
+// whoever watches the line is sent off.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.board.Close()
@@ -223,6 +223,7 @@ func (s *Server) Drain() {
 // then it cuts them off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.retries.Close()
+	s.door.Close()
 	if err := s.server.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.server.Close())
 	}
@@ -239,10 +240,8 @@ func (s *Server) engineOf(slot string) string {
 
 func (s *Server) engineWith(slot string) *engine.Engine {
 	for _, p := range s.Pools {
-		for _, e := range p.Engines {
-			if slices.Contains(e.Slots(), slot) {
-				return e
-			}
+		if i := slices.IndexFunc(p.Engines, func(e *engine.Engine) bool { return slices.Contains(e.Slots(), slot) }); i >= 0 {
+			return p.Engines[i]
 		}
 	}
 	return nil
