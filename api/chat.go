@@ -161,6 +161,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 	report = proxy.NotRun()
 	err = x.pool.Queue.Do(ctx, x.job, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
+		hold.Shows(func() queue.Pace { live, _ := s.Proxy.Live(x.row.ID); return paceOf(live.Pace(x.job.Size)) })
 		x.row.Outcome, x.row.Engine, x.row.QueueWait = ledger.Running, s.engineOf(hold.Slot), hold.Waited
 		s.note(s.Ledger.Update(x.row))
 		if more := x.trace.Granted(x.row, x.call.Request.Body); more != nil {
@@ -172,6 +173,8 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 		var err error
 		before := report
 		report, err = s.Proxy.Serve(ctx, x.call, x.client)
+		last := paceOf(report.Pace(x.job.Size))
+		hold.Shows(func() queue.Pace { return last })
 		report.After(&before.Report)
 		if errors.Is(err, queue.ErrPreempted) {
 			s.backInLine(x)

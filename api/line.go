@@ -237,3 +237,14 @@ func (s *Server) reset(c echo.Context) error {
 func (s *Server) operated(c echo.Context, what string, more ...zap.Field) {
 	s.Log.Info("operator", append(more, zap.String("id", idOf(c)), zap.String("does", what), zap.String("key", callerOf(c).name))...)
 }
+
+// paceOf is how fast an engine reads and writes, as the line knows it.
+func paceOf(read, write float64) queue.Pace { return queue.Pace{Prefill: read, Decode: write} }
+
+// room is how many tokens an answer may have on any engine of the pool.
+func (p *Pool) room(limit, prompt int) int {
+	for _, e := range p.Engines {
+		limit = e.Room(limit, prompt)
+	}
+	return limit
+}

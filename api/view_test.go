@@ -67,13 +67,17 @@ func TestLineView(t *testing.T) {
 		if waited < 4990 || waited > 5010 {
 			t.Errorf("the waiter has waited %v ms", waited)
 		}
+		guess, _ := view.json(t)["waiters"].([]any)[0].(map[string]any)["eta_seconds"].(map[string]any)
+		if p50, _ := guess["p50"].(float64); p50 < 20 || p50 > 300 || guess["p90"].(float64) < 2*p50 {
+			t.Errorf("behind a run at 10 tokens a second, the first of all, the wait is guessed to be %v", guess)
+		}
 		want := map[string]any{
 			"object": "queue", "waiting": 1, "running": 1, "limit": 7, "paused": false, "draining": false,
 			"slots": []any{map[string]any{
 				"engine": "spark", "state": "busy", "request_id": rows[1].ID, "phase": "thinking", "since_ms": 5000,
 				"prompt_tokens": prompt, "thinking_tokens": thinking, "answer_tokens": 0, "tokens_per_second": speed,
 			}},
-			"waiters": []any{map[string]any{"request_id": rows[0].ID, "position": 1, "priority": "batch", "waited_ms": waited, "eta_seconds": nil}},
+			"waiters": []any{map[string]any{"request_id": rows[0].ID, "position": 1, "priority": "batch", "waited_ms": waited, "eta_seconds": guess}},
 			"recent":  map[string]any{"slot_seconds": nil, "requests": 1},
 		}
 		text, _ := json.Marshal(want)

@@ -163,6 +163,8 @@ type Live struct {
 	// Tokens are the figures so far; what nobody has told yet is unknown or an
 	// estimate.
 	Tokens usage.Progress
+	// Prefill is how long the engine took for the first token.
+	Prefill time.Duration
 	// Speed is completion tokens a second since the first one; 0 is unknown.
 	Speed float64
 }
@@ -192,7 +194,7 @@ func (l *live) update(p *pump, now time.Time) {
 		return
 	}
 	l.next = now.Add(viewEvery)
-	v := &Live{Key: p.call.Key, Phase: phase, Tokens: p.meter.Progress()}
+	v := &Live{Key: p.call.Key, Phase: phase, Prefill: p.first.Sub(p.began), Tokens: p.meter.Progress()}
 	if was := l.now.Load().Tokens.Thinking; v.Tokens.Thinking.Known() && was.Known() && v.Tokens.Thinking.N < was.N {
 		v.Tokens.Thinking.N = was.N // the end marker, or a better count of the same text
 	}

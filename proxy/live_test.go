@@ -123,3 +123,25 @@ func TestAnEchoIsNotCounted(t *testing.T) {
 		t.Errorf("got %+v and %+v", got[0], got[1])
 	}
 }
+
+// TestPace: how fast an engine reads and writes is told once it has written enough,
+// while it runs and when it has ended; of an answer made of two runs it is not.
+func TestPace(t *testing.T) {
+	tokens := usage.Progress{Thinking: usage.Count{N: 30}, Answer: usage.Count{N: 10}}
+	if read, write := (proxy.Live{Tokens: tokens, Prefill: 2 * time.Second, Speed: 10}).Pace(4000); read != 2000 || write != 10 {
+		t.Errorf("a run reads %v and writes %v", read, write)
+	}
+	if read, write := (proxy.Live{Prefill: 2 * time.Second, Speed: 10}).Pace(4000); read != 0 || write != 0 {
+		t.Errorf("one that has hardly begun reads %v and writes %v", read, write)
+	}
+	r := proxy.Report{Prefill: 2 * time.Second, Thinking: 3 * time.Second, Answer: time.Second}
+	r.Runs, r.Tokens.Thinking.N, r.Tokens.Answer.N = 1, 30, 10
+	if read, write := r.Pace(4000); read != 2000 || write != 10 {
+		t.Errorf("one that has ended read %v and wrote %v", read, write)
+	}
+	if r.Runs = 2; true {
+		if read, write := r.Pace(4000); read != 0 || write != 0 {
+			t.Errorf("two runs read %v and wrote %v", read, write)
+		}
+	}
+}

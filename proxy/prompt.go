@@ -121,6 +121,27 @@ func (p *Proxy) CountPrompt(ctx context.Context, req *openai.Request, slots []st
 	return usage.Count{}, fmt.Errorf("%w: %w", ErrUnreachable, errors.Join(faults...))
 }
 
+// pacing is how many tokens tell how fast an engine is.
+const pacing = 16
+
+// Pace is how many bytes of body a second the engine reads and how many tokens a
+// second it writes, by a run that goes on here; 0 for what is not known yet.
+func (l Live) Pace(body int) (read, write float64) {
+	if l.Tokens.Thinking.N+l.Tokens.Answer.N < pacing {
+		return 0, 0
+	}
+	return float64(body) / max(l.Prefill.Seconds(), 1e-3), l.Speed
+}
+
+// Pace is as Live.Pace, by a run that has ended.
+func (r *Report) Pace(body int) (read, write float64) {
+	n := r.Tokens.Thinking.N + r.Tokens.Answer.N
+	if r.Runs != 1 || n < pacing {
+		return 0, 0
+	}
+	return float64(body) / max(r.Prefill.Seconds(), 1e-3), float64(n) / max((r.Thinking+r.Answer).Seconds(), 1e-3)
+}
+
 // What is taken for a token, and for what a template puts around a message, where
 // nobody can count.
 const (

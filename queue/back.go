@@ -168,7 +168,7 @@ func (q *Queue) compare(there map[string]bool) (missing []line.Ticket, strange [
 	defer q.mu.Unlock()
 	for id, s := range q.jobs {
 		if s.waits() && !there[id] {
-			missing = append(missing, line.Ticket{ID: id, Key: s.job.Key, Class: s.job.Class, Arrival: s.arrival, Cost: q.forecast.expect(s.job).Microseconds()})
+			missing = append(missing, line.Ticket{ID: id, Key: s.job.Key, Class: s.job.Class, Arrival: s.arrival, Cost: q.forecast.Expect(s.job.asked()).Microseconds()})
 		}
 	}
 	for id, ours := range there {
@@ -183,36 +183,19 @@ func (q *Queue) compare(there map[string]bool) (missing []line.Ticket, strange [
 // served takes in how long a job had its slot. In Redis the keeper writes it down for
 // all processes: a hand-over waits for nothing that only predictions need.
 func (q *Queue) served(j Job, slot time.Duration) {
-	one := eta.Sample{Key: stand(j.Key), Size: eta.Size(j.Size), Slot: slot}
-	f := &q.forecast
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.book.Add(one)
-	if q.store.lease() > 0 {
-		f.fresh = append(f.fresh, one)
-		f.fresh = f.fresh[max(0, len(f.fresh)-eta.Most):]
-	}
+	q.forecast.Served(j.asked().Sample(slot), q.store.lease() > 0)
 }
 
 // consult writes down the latest slot times of this process and reads those of all.
 // Without an answer its own go on to stand.
 func (q *Queue) consult(shared *redisStore) {
-	f := &q.forecast
-	f.mu.Lock()
-	fresh := f.fresh
-	f.fresh = nil
-	f.mu.Unlock()
+	fresh := q.forecast.Fresh()
 	all, err := shared.times(q.life, fresh)
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if err != nil {
-		f.fresh = append(fresh, f.fresh...)
+		q.forecast.Untold(fresh)
 		return
 	}
-	all = append(all, f.fresh...)
-	if _, own, _ := f.book.Recent(); len(all) >= own || len(all) >= eta.Most {
-		f.book.Replace(all[max(0, len(all)-eta.Most):])
-	}
+	q.forecast.Replace(all)
 }
 
 // times remembers slot times and returns all that are remembered, the oldest first.

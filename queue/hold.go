@@ -18,6 +18,7 @@ type Hold struct {
 	idle    atomic.Bool
 	begin   func() bool
 	explain func(error) error
+	watch   func(func() Pace)
 }
 
 // Begin is called by the work before it gives out the first token. If it reports
@@ -120,6 +121,7 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 	lent := &Hold{Slot: h.Slot, Fence: h.Fence, Waited: began.Sub(s.since) - s.ran}
 	held, cancel := q.use(context.WithoutCancel(ctx), h)
 	lent.begin = func() bool { return q.begin(h) }
+	lent.watch = q.forecast.Watch
 	lent.explain = func(err error) error { return q.blame(held, err) }
 	returned := false
 	defer func() {

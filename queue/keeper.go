@@ -228,9 +228,7 @@ func (q *Queue) heal() {
 // will wait.
 func (q *Queue) keepUp(now time.Time) {
 	shared, ok := q.store.(*redisStore)
-	q.forecast.mu.Lock()
-	fresh := len(q.forecast.fresh) > 0
-	q.forecast.mu.Unlock()
+	fresh := q.forecast.Owes()
 	q.mu.Lock()
 	ago := now.Sub(q.keep.consulted)
 	due := ok && (fresh && ago >= q.cfg.every() || now.Sub(q.asked) <= rankFor && ago >= rankFor || q.keep.consulted.IsZero())

@@ -3,13 +3,12 @@ package queue
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"oneslot/queue/eta"
+	"oneslot/queue/forecast"
 	"oneslot/queue/line"
 )
 
@@ -84,16 +83,27 @@ func (q *Queue) Place(id string) (Place, bool) {
 	if near {
 		gate, ill = m.news()
 	}
-	what := question(class, t.at, t.running, now.Sub(t.when)).Again()
-	if s.asks++; rand.IntN(s.asks) == 0 { // so that any moment of its wait is as likely
-		s.late = asked{what, now}
-	}
+	s.asks++
+	counts := rand.IntN(s.asks) == 0 // so that any moment of its wait is as likely
 	q.mu.Unlock()
 	p := Place{Position: t.at.Place, Of: t.of, Waited: now.Sub(since), Gate: gate, Ill: ill}
+	what := question(class, t.at, t.running, now.Sub(t.when)).Again()
 	if gate == Open && ill == 0 {
-		p.ETA = q.forecast.band(what)
+		p.ETA = q.forecast.Band(what)
+	}
+	if counts {
+		q.note(s, asked{what.Answered(p.ETA), now})
 	}
 	return p, true
+}
+
+// note keeps what somebody in line was told last, for when his wait is over.
+func (q *Queue) note(s *seat, told asked) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.hold == nil && s.cause == nil {
+		s.late = told
+	}
 }
 
 // rank refreshes the positions in the seats while somebody asks for them, the
@@ -150,7 +160,7 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 		w := Waiter{Job: Job{ID: t.ID, Key: t.Key, Class: t.Class}, Self: t.Owner == by.Owner}
 		w.Place = Place{Position: i + 1, Of: len(v.Tickets), Waited: micros(v.Now - t.Arrival), Gate: v.Gate, Ill: reply.Ill}
 		if w.Gate == Open && w.Ill == 0 {
-			w.ETA = q.forecast.band(question(t.Class, stands[t.ID], running, 0).Again())
+			w.ETA = q.forecast.Band(question(t.Class, stands[t.ID], running, 0).Again())
 		}
 		s.Waiting = append(s.Waiting, w)
 	}
@@ -167,43 +177,23 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 			For: micros(v.Now - b.Since), Self: b.Owner == by.Owner,
 		})
 	}
-	s.Recent, s.Jobs = q.forecast.recent()
+	s.Recent, s.Jobs = q.forecast.Recent()
 	return s, nil
 }
 
-// forecast is what is known of how long jobs take and those in line wait. Its lock
-// is held for a computation only.
-type forecast struct {
-	mu    sync.Mutex // guards what follows
-	book  eta.Book
-	fresh []eta.Sample // not yet written down for other processes
-}
+// asked is the job as those who foretell know it.
+func (j Job) asked() forecast.Job { return forecast.Job{Key: j.Key, Bytes: j.Size, Most: j.Most} }
 
-// expect is what a job may take; 0 while too little is known.
-func (f *forecast) expect(j Job) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.book.Expect(stand(j.Key), eta.Size(j.Size))
-}
+// Pace is how fast an engine is.
+type Pace = eta.Pace
 
-// band is the estimate for somebody in line, nil while too little is known.
-func (f *forecast) band(q eta.Question) *Band {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if band, ok := f.book.Estimate(q); ok {
-		return &band
+// Shows names what tells how fast the engine is at the job, now and when it has ended.
+// It is asked by those who wait while too little is known of earlier jobs, and must
+// not block; a zero Pace tells nothing.
+func (h *Hold) Shows(pace func() Pace) {
+	if h.watch != nil {
+		h.watch(pace)
 	}
-	return nil
-}
-
-func (f *forecast) recent() (*Band, int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	band, jobs, ok := f.book.Recent()
-	if !ok {
-		return nil, jobs
-	}
-	return &band, jobs
 }
 
 // learn takes in that a job's wait is over, as the answer to what was asked of it.
@@ -214,12 +204,8 @@ func (q *Queue) learn(s *seat, now time.Time) {
 	if cause != nil && !errors.Is(cause, ErrAbandoned) {
 		return // it says nothing of the line
 	}
-	q.forecast.mu.Lock()
-	defer q.forecast.mu.Unlock()
 	for _, w := range []asked{first, late} {
-		if w.question.Place > 0 {
-			q.forecast.book.Learn(w.question, now.Sub(w.at), cause != nil)
-		}
+		q.forecast.Learn(w.question, now.Sub(w.at), cause != nil)
 	}
 }
 
@@ -234,16 +220,9 @@ func question(c Class, at line.Standing, running []line.Run, ago time.Duration) 
 	return q
 }
 
-// stand is a number that stands for a key in all processes, and does not tell it.
-func stand(key string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key)) // never fails
-	return h.Sum64()
-}
-
 // retryAfter is when a place in a full line may be free again.
 func (q *Queue) retryAfter(running []line.Run) time.Duration {
-	if eta := q.forecast.band(question(Default, line.Standing{Place: 1}, running, 0)); eta != nil {
+	if eta := q.forecast.Band(question(Default, line.Standing{Place: 1}, running, 0)); eta != nil {
 		return within(eta.P50)
 	}
 	return 10 * time.Second

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"oneslot/queue/forecast"
 	"oneslot/queue/line"
 )
 
@@ -54,8 +55,7 @@ type Queue struct {
 	closing chan struct{} // closed by Close: slots known to be ill are given up
 	calm    chan struct{} // closed when, after that, nobody is active
 
-	forecast forecast
-
+	forecast forecast.Forecast
 	mu       sync.Mutex // guards what follows; never held while calling the store
 	active   int        // Do calls and goroutines of spawn
 	jobs     map[string]*seat

@@ -550,3 +550,30 @@ func TestHopeless(t *testing.T) {
 		b.abandon()
 	})
 }
+
+// TestGuess: who waits behind the first job of all is told a band as soon as that job
+// shows how fast the engine is; nobody is refused for a guess.
+func TestGuess(t *testing.T) {
+	bubble("by the pace", t, func(t *testing.T) {
+		b := memoryBundle(t, Config{})
+		running := b.do(Job{ID: id(1), Most: 1000})
+		running.begun(t)
+		waits := b.do(Job{ID: id(2), Most: 1000, Patience: time.Second})
+		synctest.Wait()
+		if p, ok := b.queue.Place(id(2)); !ok || p.ETA != nil {
+			t.Errorf("nothing is known, and told %+v", p.ETA)
+		}
+		running.hold.Shows(func() Pace { return Pace{Decode: 10} })
+		p, _ := b.queue.Place(id(2))
+		if p.ETA == nil || p.ETA.P50 < 20*time.Second || p.ETA.P90 > 100*time.Second || p.ETA.P90 <= p.ETA.P50 {
+			t.Errorf("at most 1000 tokens, 10 a second: %+v", p.ETA)
+		}
+		hasty := b.do(Job{ID: id(3), Most: 1000, Patience: time.Second})
+		synctest.Wait()
+		if s := b.snapshot(); waits.returned() || hasty.returned() || len(s.Waiting) != 2 || s.Waiting[1].ETA == nil {
+			t.Errorf("in line are %+v", s.Waiting)
+		}
+		(&Hold{}).Shows(nil) // one that was made by hand has nobody to tell
+		b.abandon()
+	})
+}

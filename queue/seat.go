@@ -16,6 +16,7 @@ type Job struct {
 	Key   string // whose it is; "" is nobody's and has no limit of its own
 	Class Class
 	Size  int // of its prompt in bytes, for predictions; 0: not known
+	Most  int // tokens that its answer may have, for predictions; 0: nothing bounds it
 	// Limit is how many of its key may wait. Zero means Config.MaxWaitingPerKey.
 	Limit int
 	// Patience is how long the job's client lives. A job that is likelier than not
@@ -84,7 +85,7 @@ func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 
 // join asks the store for a place. On an error the job is out again.
 func (q *Queue) join(s *seat) error {
-	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, Class: s.job.Class, Limit: s.job.Limit, Cost: q.forecast.expect(s.job).Microseconds()})
+	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, Class: s.job.Class, Limit: s.job.Limit, Cost: q.forecast.Came(s.job.asked()).Microseconds()})
 	if err == nil && reply.Verdict != line.Done {
 		q.forget(s)
 		return refused(reply.Verdict, q.retryAfter(reply.Running))
@@ -105,13 +106,13 @@ func (q *Queue) join(s *seat) error {
 }
 
 // despair ends a job that has just joined and is likelier than not to wait for
-// longer than it can.
+// longer than it can, by what jobs have really taken.
 func (q *Queue) despair(s *seat) error {
 	if s.job.Patience == 0 {
 		return nil
 	}
 	p, waits := q.Place(s.job.ID)
-	if !waits || p.ETA == nil || p.ETA.P50 <= s.job.Patience {
+	if !waits || p.ETA == nil || p.ETA.P50 <= s.job.Patience || q.forecast.Guesses() {
 		return nil
 	}
 	q.leave(s, &Hopeless{ETA: *p.ETA, Patience: s.job.Patience})

@@ -35,7 +35,7 @@ type result struct {
 	policy string
 	users  []tally
 
-	arriving, waiting hits
+	arriving, waiting tallies
 }
 
 // tally is what a user got: how long his jobs waited, and how long they ran.
@@ -82,6 +82,9 @@ type job struct {
 	size uint8 // class of its prompt
 	slot time.Duration
 }
+
+// asked is the job as package eta knows it.
+func (j job) asked() eta.Job { return eta.Job{Key: j.key, Bytes: 1 << (2*j.size - 1)} }
 
 // simulate plays a day of the given length.
 func simulate(p policy, users []user, length time.Duration, seed uint64) result {
@@ -131,7 +134,7 @@ func (d *day) play(e event) {
 	d.made++
 	id, u := fmt.Sprint(d.made), d.users[e.user]
 	e.job = d.job(e.user)
-	j := line.Join{ID: id, Cost: d.told.book.Expect(e.job.key, e.job.size).Microseconds()}
+	j := line.Join{ID: id, Cost: d.told.book.Expect(e.job.asked()).Microseconds()}
 	if d.policy.keys {
 		j.Key = u.name
 	}
@@ -170,7 +173,7 @@ func (d *day) take(now time.Duration, s line.Step) line.Reply {
 			continue
 		}
 		delete(d.asked, g.ID)
-		d.told.granted(now, g.ID, d.told.book.Expect(e.job.key, e.job.size))
+		d.told.granted(now, g.ID, d.told.book.Expect(e.job.asked()))
 		t := &d.tally[e.user]
 		t.waits = append(t.waits, now-e.at)
 		t.slot += e.job.slot

@@ -39,6 +39,9 @@ func run(args []string, out io.Writer) error {
 	if err := foretold(out, days); err != nil {
 		return err
 	}
+	if err := guessed(out, *seed); err != nil {
+		return err
+	}
 	if *file == "" {
 		return nil
 	}

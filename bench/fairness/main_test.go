@@ -28,7 +28,7 @@ func TestShortDay(t *testing.T) {
 	}
 	text, svg := play("a.svg")
 	for _, p := range policies() {
-		if strings.Count(text, p.name+"  ") != len(crowd())+2 { // a row for each key, and two of predictions
+		if strings.Count(text, p.name+"  ") != len(crowd())+2 && (!p.classes || strings.Count(text, p.name+"  ") != len(crowd())+6) { // a row for each key, and two of predictions for each class
 			t.Errorf("the table lacks rows of %q:\n%s", p.name, text)
 		}
 	}

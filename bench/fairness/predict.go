@@ -36,6 +36,9 @@ func (h *hits) count(t told, waited time.Duration) {
 	}
 }
 
+// tallies are the hits of each class.
+type tallies [line.Batch + 1]hits
+
 // share is n of all in percent.
 func (h *hits) share(n int) float64 { return 100 * float64(n) / float64(max(h.all, 1)) }
 
@@ -47,8 +50,8 @@ type prophet struct {
 	later    map[string]told // at some heartbeat after that
 	runs     eta.Running     // what the slot does
 	since    time.Duration
-	arriving hits // what those who came were told
-	waiting  hits // what they were told at the heartbeat
+	arriving tallies // what those who came were told
+	waiting  tallies // what they were told at the heartbeat
 }
 
 // beat is how often those who wait are told anew.
@@ -68,6 +71,7 @@ func (p *prophet) ask(now time.Duration, class line.Class, at line.Standing) eta
 
 func (p *prophet) tell(now time.Duration, q eta.Question) told {
 	band, known := p.book.Estimate(q)
+	q.Told = band
 	return told{q, band, known, now}
 }
 
@@ -106,25 +110,29 @@ func waiting(l *line.Line, now time.Duration) []line.Ticket {
 // granted compares what a job was told with what came.
 func (p *prophet) granted(now time.Duration, id string, expect time.Duration) {
 	p.runs, p.since = eta.Running{Expect: max(expect, 1)}, now
-	for kind, one := range map[*hits]map[string]told{&p.arriving: p.came, &p.waiting: p.later} {
+	for kind, one := range map[*tallies]map[string]told{&p.arriving: p.came, &p.waiting: p.later} {
 		if t, ok := one[id]; ok {
-			kind.count(t, now-t.at)
+			kind[t.question.Class].count(t, now-t.at)
 			p.book.Learn(t.question, now-t.at, false)
 			delete(one, id)
 		}
 	}
 }
 
-// foretold prints how often the bands held.
+// foretold prints how often the bands held, for each class that asked.
 func foretold(out io.Writer, days []result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nrule\ttold\twaits\twithin p50\twithin p90\tnot told\t")
+	fmt.Fprintln(w, "\nrule\ttold\tclass\twaits\twithin p50\twithin p90\tnot told\t")
 	for _, d := range days {
 		for _, row := range []struct {
 			when string
-			hits
+			tallies
 		}{{"on arrival", d.arriving}, {"while waiting", d.waiting}} {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%.0f %%\t%.0f %%\t%d\t\n", d.policy, row.when, row.all, row.share(row.p50), row.share(row.p90), row.unknown)
+			for class, h := range row.tallies {
+				if h.all > 0 {
+					fmt.Fprintf(w, "%s\t%s\t%v\t%d\t%.0f %%\t%.0f %%\t%d\t\n", d.policy, row.when, line.Class(class), h.all, h.share(h.p50), h.share(h.p90), h.unknown)
+				}
+			}
 		}
 	}
 	return w.Flush()

@@ -335,3 +335,22 @@ func TestRefresh(t *testing.T) {
 		}
 	})
 }
+
+// TestRoom: an answer has the room behind its prompt, or less if it is limited; of an
+// engine that has not told its context only the limit is known.
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := simulated(t, engine.Config{}, simengine.Config{ContextLength: 1000})
+		if e.Room(0, 400) != 0 || e.Room(50, 400) != 50 {
+			t.Error("an engine that was never asked bounds an answer")
+		}
+		if _, err := e.Info(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ limit, prompt, want int }{{0, 400, 900}, {50, 400, 50}, {5000, 400, 900}, {0, 1 << 20, 1}} {
+			if got := e.Room(c.limit, c.prompt); got != c.want {
+				t.Errorf("a limit of %d behind %d bytes leaves %d", c.limit, c.prompt, got)
+			}
+		}
+	})
+}

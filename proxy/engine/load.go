@@ -42,3 +42,18 @@ func (e *Engine) Load(ctx context.Context) (Load, error) {
 	}
 	return Load{}, nil
 }
+
+// Room is how many tokens an answer may have that is allowed so many (0: no limit)
+// behind a prompt of so many bytes, taken to have four a token; 0 if nothing is known to
+// bound it. It asks nobody.
+func (e *Engine) Room(limit, prompt int) int {
+	info, _ := e.Known()
+	if info.ContextLength == 0 {
+		return limit
+	}
+	room := max(info.ContextLength-prompt/4, 1)
+	if limit > 0 {
+		room = min(room, limit)
+	}
+	return room
+}

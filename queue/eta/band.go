@@ -28,8 +28,15 @@ func (b *Book) nominal(q Question) time.Duration {
 	if len(s.share) < few || q.Slots < 1 || q.Place < 1 {
 		return 0
 	}
-	work := q.Ahead
+	work, each := q.Ahead, time.Duration(0)
+	if b.Wanting() { // those before him may have come before the pace was known
+		each = b.guesses().each.all
+		work = time.Duration(q.Place-1) * each
+	}
 	for _, r := range q.Running {
+		if each > 0 {
+			r.Expect = each
+		}
 		work += s.left(r)
 	}
 	return work / time.Duration(q.Slots)
@@ -40,7 +47,7 @@ func (b *Book) nominal(q Question) time.Duration {
 // only if it was long already.
 func (b *Book) Learn(q Question, waited time.Duration, gone bool) {
 	nominal := b.nominal(q)
-	if nominal <= 0 {
+	if nominal <= 0 || b.Wanting() {
 		return
 	}
 	if gone {
@@ -48,6 +55,7 @@ func (b *Book) Learn(q Question, waited time.Duration, gone bool) {
 			return
 		}
 	}
+	b.steer(q, waited)
 	if b.waits == nil {
 		b.waits = map[group]*ring[float64]{}
 	}
@@ -65,9 +73,10 @@ func (b *Book) Estimate(q Question) (Band, bool) {
 	if nominal <= 0 {
 		return Band{}, false
 	}
+	band := b.drawn(q, nominal)
 	for _, g := range q.groups() {
 		r := b.waits[g]
-		if r == nil || len(r.kept) < known {
+		if r == nil || len(r.kept) < known || b.Wanting() {
 			continue
 		}
 		sorted := slices.Sorted(slices.Values(r.kept))
@@ -76,10 +85,51 @@ func (b *Book) Estimate(q Question) (Band, bool) {
 		at := func(p float64) time.Duration {
 			return time.Duration(quantile(sorted, min(p*grown, 1)) * float64(nominal))
 		}
-		sum := b.drawn(q, nominal)
-		return Band{P50: at(0.5), P90: max(at(0.9), sum.P90)}, true
+		band = Band{P50: at(0.5), P90: max(at(0.9), band.P90)}
+		break
 	}
-	return b.drawn(q, nominal), true
+	return b.tilts[q.kind()].apply(band), true
+}
+
+// tilt is by how much bands have to be stretched, as logarithms, so that they hold as
+// often as they should. Waits follow each other: where the load changes, the last ones
+// are no measure of the next, least of all for a class that is served once in ten minutes.
+type tilt struct{ p50, p90 float64 }
+
+const (
+	step     = 0.1 // how far one wait moves a tilt
+	steepest = 3   // how far it goes
+)
+
+// kind is the group of all waits of a class.
+func (q Question) kind() group { return group{class: q.Class, late: q.Late} }
+
+// steer moves the tilt for a wait to which a band had been told: up for one that was
+// longer, down for one that was not, so that the two balance when a half, and a tenth,
+// are longer.
+func (b *Book) steer(q Question, waited time.Duration) {
+	if q.Told == (Band{}) {
+		return
+	}
+	if b.tilts == nil {
+		b.tilts = map[group]tilt{}
+	}
+	t := b.tilts[q.kind()]
+	move := func(at *float64, told time.Duration, p float64) {
+		if *at -= step * (1 - p); waited > told {
+			*at += step
+		}
+		*at = min(max(*at, -steepest), steepest)
+	}
+	move(&t.p50, q.Told.P50, 0.5)
+	move(&t.p90, q.Told.P90, 0.9)
+	b.tilts[q.kind()] = t
+}
+
+func (t tilt) apply(b Band) Band {
+	b.P50 = time.Duration(float64(b.P50) * math.Exp(t.p50))
+	b.P90 = time.Duration(float64(b.P90) * math.Exp(t.p90))
+	return Band{P50: min(b.P50, b.P90), P90: b.P90}
 }
 
 // Draws are many enough for a tail of a tenth; beyond so many jobs a sum is normal.
@@ -92,6 +142,9 @@ const (
 func (b *Book) drawn(q Question, nominal time.Duration) Band {
 	s := b.spreads()
 	jobs := q.Place - 1 + len(q.Running)
+	if b.Wanting() {
+		return b.guessed(jobs, nominal)
+	}
 	if jobs > normal || jobs < 1 {
 		spread := math.Sqrt(s.vary/max(float64(jobs), 1)) / max(s.mean, 1e-9)
 		return Band{P50: nominal, P90: time.Duration(float64(nominal) * (1 + 1.2816*spread))}

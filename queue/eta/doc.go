@@ -14,5 +14,10 @@
 //     place: the quantiles of that make the band. So what the arithmetic cannot know,
 //     who comes later and passes, who gives up, is in it, as far as it goes on as it
 //     did.
-//  4. While few waits are known, the band is that of sums drawn from the slot times.
+//  4. How often bands held is watched by class, and they are stretched or drawn in
+//     until half of the waits, and nine in ten, are no longer than told.
+//  5. While few waits are known, the band is that of sums drawn from the slot times.
+//  6. While hardly any job is known, the pace of the engine stands in: the time for the
+//     prompts, and for answers as long as answers are anywhere, up to what bounds those
+//     who came. It is wide, and not told where one of them has no bound.
 package eta

@@ -17,6 +17,13 @@ type Sample struct {
 	Slot time.Duration
 }
 
+// Job is one that comes.
+type Job struct {
+	Key   uint64 // as in Sample
+	Bytes int    // of its prompt; 0: not known
+	Most  int    // tokens that its answer may have; 0: nothing bounds it
+}
+
 // Size is the class of a prompt of so many bytes: each is four times the one below.
 func Size(bytes int) uint8 { return uint8(min(bits.Len(uint(max(bytes, 0)))/2, 15)) }
 
@@ -24,6 +31,7 @@ func Size(bytes int) uint8 { return uint8(min(bits.Len(uint(max(bytes, 0)))/2, 1
 type Question struct {
 	Class   uint8
 	Late    bool          // asked again while waiting
+	Told    Band          // what was answered; zero: nothing
 	Place   int           // 1 is next
 	Ahead   time.Duration // what those before him may take, by Expect
 	Running []Running     // of each slot that is lent
@@ -33,6 +41,14 @@ type Question struct {
 // Again is the question of somebody who has waited for a while.
 func (q Question) Again() Question {
 	q.Late = true
+	return q
+}
+
+// Answered is the question with what was answered, nil if nothing was.
+func (q Question) Answered(b *Band) Question {
+	if b != nil {
+		q.Told = *b
+	}
 	return q
 }
 
@@ -51,6 +67,11 @@ type Book struct {
 	spread  *spread       // of samples; nil when it has to be made
 	newer   int           // jobs since it was made
 	waits   map[group]*ring[float64]
+	tilts   map[group]tilt
+	pace    Pace
+	came    []Job // the first, while too few jobs are known
+	prior   *prior
+	guess   *guess // by came and pace; nil when it has to be made
 }
 
 // Add remembers a job.
@@ -76,7 +97,7 @@ func (b *Book) sum(s Sample, n int) {
 	}
 }
 
-// Replace forgets all jobs and remembers these, the oldest first.
+// Replace forgets all jobs that were served and remembers these, the oldest first.
 func (b *Book) Replace(all []Sample) {
 	b.samples, b.means, b.spread, b.newer = ring[Sample]{}, nil, nil, 0
 	for _, s := range all {
@@ -96,7 +117,15 @@ const (
 )
 
 // Expect is what a job may take; 0 while too little is known.
-func (b *Book) Expect(key uint64, size uint8) time.Duration {
+func (b *Book) Expect(j Job) time.Duration {
+	if b.Wanting() {
+		return b.believed(j).all
+	}
+	return b.mean(j.Key, Size(j.Bytes))
+}
+
+// mean is how long jobs of a key and size had their slots; 0 while too few are known.
+func (b *Book) mean(key uint64, size uint8) time.Duration {
 	for i, k := range kinds(key, size) {
 		least := enough
 		if i == 2 {
@@ -126,6 +155,9 @@ func (b *Book) Recent() (band Band, jobs int, ok bool) {
 
 // spreads is how slot times lie around what was to be expected.
 func (b *Book) spreads() *spread {
+	if b.Wanting() {
+		return &b.guesses().spread
+	}
 	if b.spread == nil || 8*b.newer >= len(b.samples.kept) {
 		b.spread, b.newer = b.newSpread(), 0
 	}

@@ -21,7 +21,7 @@ func TestUnknown(t *testing.T) {
 	if band, ok := b.Estimate(next); ok {
 		t.Errorf("after four jobs %+v", band)
 	}
-	if _, jobs, ok := b.Recent(); ok || jobs != 4 || b.Expect(1, 2) != 0 {
+	if _, jobs, ok := b.Recent(); ok || jobs != 4 || b.Expect(Job{Key: 1, Bytes: 20}) != 0 {
 		t.Errorf("four jobs tell %v", ok)
 	}
 	b.Add(Sample{Slot: time.Second})
@@ -55,7 +55,7 @@ func TestExpect(t *testing.T) {
 		size uint8
 		want time.Duration
 	}{{1, 1, 10 * time.Second}, {1, 2, 30 * time.Second}, {1, 9, 20 * time.Second}, {2, 1, 950 * time.Second / 23}, {3, 1, 950 * time.Second / 23}} {
-		if got := b.Expect(c.key, c.size); got != c.want {
+		if got := b.Expect(Job{Key: c.key, Bytes: 1 << (2 * c.size)}); got != c.want {
 			t.Errorf("key %d, size %d: %v, want %v", c.key, c.size, got, c.want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestExpect(t *testing.T) {
 // differ much the longer, the more.
 func TestLeft(t *testing.T) {
 	b := book(1, 1, 1, 1, 1, 1, 1, 1, 10, 10, 10, 10, 10, 100, 100, 100, 100, 100)
-	s, mean := b.spreads(), b.Expect(1, 2)
+	s, mean := b.spreads(), b.Expect(Job{Key: 1, Bytes: 20})
 	left := func(d time.Duration) time.Duration {
 		return s.left(Running{For: d, Expect: mean}).Round(time.Second)
 	}
@@ -94,7 +94,7 @@ func TestLeft(t *testing.T) {
 // place, and their width as its root.
 func TestDrawn(t *testing.T) {
 	b := book(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-	each := b.Expect(1, 2)
+	each := b.Expect(Job{Key: 1, Bytes: 20})
 	at := func(place int) Band {
 		band, ok := b.Estimate(Question{Place: place, Slots: 1, Ahead: time.Duration(place-1) * each, Running: []Running{{Expect: each}}})
 		if !ok {

@@ -36,11 +36,17 @@ func kinds(key uint64, size uint8) [3]kind {
 func (b *Book) newSpread() *spread {
 	s := &spread{}
 	for _, one := range b.samples.kept {
-		if e := b.Expect(one.Key, one.Size); e > 0 {
+		if e := b.mean(one.Key, one.Size); e > 0 {
 			s.share = append(s.share, float64(one.Slot)/float64(e))
 		}
 	}
 	slices.Sort(s.share)
+	s.sum()
+	return s
+}
+
+// sum fills in what follows from the shares.
+func (s *spread) sum() {
 	s.rest = make([]float64, len(s.share)+1)
 	for i := len(s.share) - 1; i >= 0; i-- {
 		s.rest[i] = s.rest[i+1] + s.share[i]
@@ -51,7 +57,6 @@ func (b *Book) newSpread() *spread {
 			s.vary += (v - s.mean) * (v - s.mean) / n
 		}
 	}
-	return s
 }
 
 // left is what remains on average of a job that has run for so long. Where hardly

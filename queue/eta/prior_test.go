@@ -1,0 +1,141 @@
+package eta
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestPrior: the mean of bounded answers and its inverse belong together, and the
+// middle is where it is said to be.
+func TestPrior(t *testing.T) {
+	p := newPrior()
+	if got := p.tokens[grades/2]; got < middle || got > 1.1*middle {
+		t.Errorf("half of all have %v tokens", got)
+	}
+	for _, most := range []float64{1, 50, 600, 5_000, 15_000} {
+		if mean := p.mean(most); mean > most || math.Abs(p.most(mean)-most) > most/100 {
+			t.Errorf("a bound of %v makes a mean of %v, which a bound of %v has", most, mean, p.most(mean))
+		}
+	}
+	if all := p.mean(math.Inf(1)); !math.IsInf(p.most(all+1), 1) {
+		t.Errorf("a mean above that of all, %v, has a bound", all)
+	}
+}
+
+// behind is one in line behind a job that has run for so long, and n others.
+func behind(n int, ran time.Duration) Question {
+	return Question{Place: n + 1, Slots: 1, Running: []Running{{For: ran, Expect: 1}}}
+}
+
+// paced is a book that knows the pace, and of each bound a job that came.
+func paced(most ...int) *Book {
+	b := &Book{}
+	b.Pace(Pace{Prefill: 1000, Decode: 10})
+	for _, m := range most {
+		b.Came(Job{Bytes: 10_000, Most: m})
+	}
+	return b
+}
+
+// TestGuess: while no jobs are known, the pace of the engine and what bounds the
+// answers make a band, wide where the bound is; without either there is none.
+func TestGuess(t *testing.T) {
+	if band, ok := paced(100_000, 0).Estimate(behind(1, 0)); ok {
+		t.Errorf("an answer that nothing bounds: %+v", band)
+	}
+	if band, ok := (&Book{}).Estimate(behind(0, 0)); ok {
+		t.Errorf("nobody came: %+v", band)
+	}
+	slow := &Book{}
+	slow.Came(Job{Most: 10})
+	if band, ok := slow.Estimate(behind(0, 0)); ok || slow.Expect(Job{Most: 10}) != 0 {
+		t.Errorf("an engine of unknown pace: %+v", band)
+	}
+	tight, ok := paced(50, 50).Estimate(behind(1, 0))
+	if least, most := 25*time.Second, 30*time.Second; !ok || tight.P50 < least || tight.P90 > most {
+		t.Errorf("two of 10 s of prompt and at most 5 s of answer: %+v", tight)
+	}
+	wide, ok := paced(100_000).Estimate(behind(0, 0))
+	if !ok || wide.P50 < 40*time.Second || wide.P50 > 150*time.Second || wide.P90 < 3*wide.P50 {
+		t.Errorf("any answer: %+v", wide)
+	}
+	more, _ := paced(100_000).Estimate(behind(80, 0))
+	if more.P90 < 60*wide.P50 || more.P90 < 2*more.P50 {
+		t.Errorf("80 such: %+v, where all may be long", more)
+	}
+	if long, _ := paced(100_000).Estimate(behind(0, 20*time.Minute)); long.P50 < 2*wide.P50 {
+		t.Errorf("behind one that has run for 20 min: %+v", long)
+	}
+}
+
+// TestGuessEnds with the fifth job that was served, and waits foretold by it are not
+// learned from.
+func TestGuessEnds(t *testing.T) {
+	b := paced(100_000)
+	guess, _ := b.Estimate(behind(1, 0))
+	for range 50 {
+		b.Learn(behind(1, 0).Answered(&guess), time.Hour, false)
+	}
+	for n := range few {
+		if !b.Wanting() {
+			t.Errorf("%d jobs are enough", n)
+		}
+		b.Add(Sample{Slot: time.Second})
+	}
+	q := behind(1, 0)
+	q.Ahead, q.Running[0].Expect = time.Second, time.Second
+	if band, ok := b.Estimate(q); !ok || b.Wanting() || band != (Band{2 * time.Second, 2 * time.Second}) {
+		t.Errorf("five jobs of a second: %+v", band)
+	}
+	for range 2 * first {
+		b.Came(Job{})
+	}
+	if len(b.came) != 1 {
+		t.Errorf("%d who came are remembered for nothing", len(b.came))
+	}
+}
+
+// TestTilt: bands that hold too seldom are stretched until they do, and those that hold
+// too often are drawn in, by class; what nobody was told counts for nothing.
+func TestTilt(t *testing.T) {
+	for name, c := range map[string]struct {
+		waited time.Duration
+		told   Band
+		check  func(was, is Band) bool
+	}{
+		"longer":   {time.Minute, Band{time.Second, 2 * time.Second}, func(was, is Band) bool { return is.P50 > 2*was.P50 && is.P90 > 5*was.P90 }},
+		"shorter":  {20 * time.Second, Band{30 * time.Second, time.Hour}, func(was, is Band) bool { return is.P50 < was.P50/2 && is.P90 < was.P90 && is.P90 > was.P90/2 }},
+		"not told": {time.Minute, Band{}, func(was, is Band) bool { return is == was }},
+	} {
+		b := book(10, 10, 10, 10, 10)
+		q := Question{Class: 2, Place: 1, Slots: 1, Running: []Running{{Expect: 10 * time.Second}}}
+		for range known {
+			b.Learn(q, c.waited, false) // so that the ratios stay as they are
+		}
+		was, _ := b.Estimate(q)
+		q.Told = c.told
+		for range known {
+			b.Learn(q, c.waited, false)
+		}
+		q.Told = Band{}
+		if is, _ := b.Estimate(q); !c.check(was, is) {
+			t.Errorf("%s: %+v became %+v", name, was, is)
+		}
+		q.Class = 1
+		if other, _ := b.Estimate(q); other.P50 != was.P50 {
+			t.Errorf("%s: of another class it is %+v", name, other)
+		}
+	}
+	if got := (tilt{p50: 1}).apply(Band{time.Second, time.Second}); got.P50 != got.P90 {
+		t.Errorf("half of the waits are longer than nine in ten: %+v", got)
+	}
+}
+
+// BenchmarkGuess is what a heartbeat costs behind the first run of all.
+func BenchmarkGuess(b *testing.B) {
+	k := paced(100, 1000, 100_000)
+	for n := range b.N {
+		k.Estimate(behind(n%5000, time.Minute))
+	}
+}
