@@ -157,7 +157,7 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 			zap.String("outcome", string(row.Outcome)), zap.Int("status", row.Status), zap.String("reason", row.Reason), zap.String("finish_reason", row.FinishReason),
 			zap.Duration("wait", row.QueueWait), zap.Duration("prefill", row.Prefill), zap.Duration("slot", row.Slot),
 			tokenField("prompt_tokens", row.Tokens.Prompt), tokenField("thinking_tokens", row.Tokens.Thinking), tokenField("answer_tokens", row.Tokens.Answer),
-			zap.String("remote", c.Request().RemoteAddr), zap.String("error", errorText(err)),
+			x.tried(), zap.String("remote", c.Request().RemoteAddr), zap.String("error", errorText(err)),
 		)
 	}
 }

@@ -35,6 +35,7 @@ type exchange struct {
 	beat   downstream.Beat
 	client *downstream.Client // nil until the line is joined
 	row    ledger.Row
+	asked  string // the name of a model that is unknown
 	trace  *telemetry.Request
 	began  time.Time
 	hold   atomic.Pointer[queue.Hold] // the heartbeat timer looks at it too

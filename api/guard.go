@@ -1,7 +1,9 @@
 package api
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -9,6 +11,7 @@ import (
 	"strings"
 
 	"oneslot/api/door"
+	"oneslot/api/intake"
 	"oneslot/api/report"
 	"oneslot/internal/openai"
 	"oneslot/proxy/surface/chat"
@@ -114,4 +117,38 @@ func (s *Server) unread(status int, fault string) door.Refusal {
 		Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {newID()}},
 		Body:   chat.API{}.Problem(p),
 	}
+}
+
+// body reads the whole request body: until that is done the server cannot tell
+// that a client has left, and no place in line is given to half a request.
+func (s *Server) body(c echo.Context) ([]byte, error) {
+	if coding := c.Request().Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, &openai.Problem{Status: http.StatusUnsupportedMediaType, Type: invalid, Message: fmt.Sprintf("The request body is compressed (Content-Encoding: %s). Send it as it is.", cut(coding, 40))}
+	}
+	text, err := bodyOf(c).All(callerOf(c).name)
+	cfg := s.bodies.Config()
+	switch {
+	case err == nil, errors.Is(err, intake.ErrFull), errors.Is(err, intake.ErrKeyFull), errors.Is(err, intake.ErrClosed):
+		return text, err
+	case errors.Is(err, intake.ErrTooLarge):
+		return nil, &openai.Problem{
+			Status: http.StatusRequestEntityTooLarge, Type: invalid, Code: "request_too_large",
+			Message: fmt.Sprintf("The request body is larger than the limit of %d bytes (limits.body).", cfg.Body),
+		}
+	case errors.Is(err, intake.ErrSlow):
+		return nil, &openai.Problem{
+			Status: http.StatusRequestTimeout, Type: invalid, Code: "request_timeout",
+			Message: fmt.Sprintf("The request body came too slowly: it has %v, a second more for every %d bytes that have come, and %v at most.", cfg.Patience, cfg.Pace, cfg.Time),
+		}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, openai.Invalid("", "", "The request body ended before it was complete.")
+	default:
+		return nil, openai.Invalid("", "", "The request body cannot be read: its chunks are malformed, or the connection broke.")
+	}
+}
+
+// bodyOf is the body of a request, nil if it has none.
+func bodyOf(c echo.Context) *intake.Body {
+	b, _ := c.Get(bodyKey).(*intake.Body)
+	return b
 }

@@ -68,6 +68,7 @@ func queueRulings() []ruling {
 		{queue.ErrHopeless, verdict{429, limited, "hopeless", "hopeless", ledger.Rejected, 10 * time.Second, false, "The queue is too long for this client's timeout."}},
 		{queue.ErrStopping, stopping},
 		{intake.ErrClosed, stopping},
+		{ledger.ErrClosed, stopping},
 		{queue.ErrDraining, verdict{503, away, "draining", "draining", ledger.Rejected, 30 * time.Second, false, "The operator is draining the queue, so nobody is let in for now. Send the request again later."}},
 		{queue.ErrPoisoned, verdict{503, away, "slot_poisoned", "slot_poisoned", ledger.Rejected, 30 * time.Second, false, "The engine is still busy with something that cannot be stopped. The operator has to look at it; try again later."}},
 		{queue.ErrDown, verdict{503, away, "engine_down", "engine_down", ledger.Rejected, 10 * time.Second, false, "The engine cannot be reached. Try again later."}},

@@ -66,6 +66,7 @@ func verdictTable() map[string]struct {
 		"hint above a minute":    {late{queue.ErrFull, time.Hour}, told{429, rate, "rate_limit_exceeded", "queue_full", "60", "", ledger.Rejected}},
 		"key's bodies":           {intake.ErrKeyFull, told{429, rate, "rate_limit_exceeded", "key_bodies", "10", "", ledger.Rejected}},
 		"bodies":                 {intake.ErrFull, told{503, away, "bodies_full", "bodies_full", "5", "", ledger.Rejected}},
+		"stopping, ledger":       {ledger.ErrClosed, told{503, away, "draining", "draining", "5", "", ledger.Rejected}},
 		"stopping, half read":    {intake.ErrClosed, told{503, away, "draining", "draining", "5", "", ledger.Rejected}},
 		"key limit":              {late{queue.ErrKeyLimit, 90 * time.Second}, told{429, rate, "rate_limit_exceeded", "key_limit", "60", "", ledger.Rejected}},
 		"hopeless":               {hopeless(179), told{429, rate, "hopeless", "hopeless", "60", "", ledger.Rejected}},

@@ -2,13 +2,10 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
-	"oneslot/api/intake"
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
 	"oneslot/ledger"
@@ -20,6 +17,7 @@ import (
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
 )
 
 // decode reads and checks everything that can be refused without an engine.
@@ -32,9 +30,10 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 	if err != nil {
 		return err
 	}
-	x.row.Model, x.row.Stream = label(req.Model), req.Stream
 	pool, ok := s.pool(c.Request().Context(), req.Model)
+	x.row.Model, x.row.Stream = s.booked(req.Model, pool, ok), req.Stream
 	if !ok {
+		x.asked = label(req.Model)
 		return unknownModel(req.Model)
 	}
 	who, h := callerOf(c), c.Request().Header
@@ -101,6 +100,27 @@ func (s *Server) pool(ctx context.Context, name string) (*Pool, bool) {
 	return s.Pools[0], s.cfg.AcceptAnyModel
 }
 
+// booked is what the account calls a model: by the client's name for it if that is
+// configured, else by the name of the model that serves it, or as unknown. What
+// clients make up would grow the sums by model without end.
+func (s *Server) booked(name string, pool *Pool, served bool) string {
+	if _, alias := s.cfg.Aliases[name]; alias && served {
+		return label(name)
+	}
+	if served {
+		return label(pool.model())
+	}
+	return "unknown"
+}
+
+// tried names the model that is unknown, for the log alone.
+func (x *exchange) tried() zap.Field {
+	if x.asked == "" {
+		return zap.Skip()
+	}
+	return zap.String("asked_model", x.asked)
+}
+
 func unknownModel(name string) *openai.Problem {
 	return &openai.Problem{
 		Status: http.StatusNotFound, Type: invalid, Code: "model_not_found", Param: "model",
@@ -137,40 +157,6 @@ func (s *Server) fieldOf(who caller, header string, hide bool) (openai.Reasoning
 		field = openai.FieldHidden
 	}
 	return field, nil
-}
-
-// body reads the whole request body: until that is done the server cannot tell
-// that a client has left, and no place in line is given to half a request.
-func (s *Server) body(c echo.Context) ([]byte, error) {
-	if coding := c.Request().Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, &openai.Problem{Status: http.StatusUnsupportedMediaType, Type: invalid, Message: fmt.Sprintf("The request body is compressed (Content-Encoding: %s). Send it as it is.", cut(coding, 40))}
-	}
-	text, err := bodyOf(c).All(callerOf(c).name)
-	cfg := s.bodies.Config()
-	switch {
-	case err == nil, errors.Is(err, intake.ErrFull), errors.Is(err, intake.ErrKeyFull), errors.Is(err, intake.ErrClosed):
-		return text, err
-	case errors.Is(err, intake.ErrTooLarge):
-		return nil, &openai.Problem{
-			Status: http.StatusRequestEntityTooLarge, Type: invalid, Code: "request_too_large",
-			Message: fmt.Sprintf("The request body is larger than the limit of %d bytes (limits.body).", cfg.Body),
-		}
-	case errors.Is(err, intake.ErrSlow):
-		return nil, &openai.Problem{
-			Status: http.StatusRequestTimeout, Type: invalid, Code: "request_timeout",
-			Message: fmt.Sprintf("The request body came too slowly: it has %v, a second more for every %d bytes that have come, and %v at most.", cfg.Patience, cfg.Pace, cfg.Time),
-		}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, openai.Invalid("", "", "The request body ended before it was complete.")
-	default:
-		return nil, openai.Invalid("", "", "The request body cannot be read: its chunks are malformed, or the connection broke.")
-	}
-}
-
-// bodyOf is the body of a request, nil if it has none.
-func bodyOf(c echo.Context) *intake.Body {
-	b, _ := c.Get(bodyKey).(*intake.Body)
-	return b
 }
 
 // countPath is where Anthropic's clients have tokens counted.

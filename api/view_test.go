@@ -267,16 +267,26 @@ func TestModels(t *testing.T) {
 			if g.status != status {
 				t.Errorf("a request for %s got %d %s", model, g.status, g.body)
 			}
+			if booked := e.do(call{path: "/v1/usage/" + g.id()}).json(t)["model"]; status == 404 && booked != "unknown" {
+				t.Errorf("a request for %s is booked as for %v", model, booked)
+			}
 			if status == 200 && (g.json(t)["model"] != model || e.do(call{path: "/v1/usage/" + g.id()}).json(t)["model"] != model) {
 				t.Errorf("the answer to a request for %s: %s", model, g.body)
 			}
+		}
+		tried := map[any]any{}
+		for _, line := range e.lines("request") {
+			tried[line["asked_model"]] = line["model"]
+		}
+		if len(tried) != 3 || tried["lost"] != "unknown" || tried["ripple"] != "unknown" {
+			t.Errorf("the log has %v", tried)
 		}
 	})
 	inBubble(t, setup{cfg: Config{AcceptAnyModel: true}}, func(t *testing.T, e *edge) {
 		c := ask(`,"max_tokens":1`, nil)
 		c.body = strings.Replace(c.body, `"ripple"`, `"gpt-9-\u0007 nobody"`, 1)
 		g := e.do(c)
-		if g.status != 200 || e.do(call{path: "/v1/usage/" + g.id()}).json(t)["model"] != "gpt-9- nobody" {
+		if g.status != 200 || e.do(call{path: "/v1/usage/" + g.id()}).json(t)["model"] != "ripple" || !strings.Contains(g.body, "nobody") {
 			t.Errorf("any model got %d %s", g.status, g.body)
 		}
 	})

@@ -22,7 +22,7 @@
 //
 //   - kill -9: rows written stay, which is so at most Every plus one write after
 //     Finish has returned. What a dead process left open is closed: running as
-//     slot_lost, queued as abandoned; when, its store says.
+//     slot_lost, queued as abandoned, and Config.Lost is told; when, its store says.
 //   - a store that fails: rows stay in memory and are tried again; Err says why,
 //     and Begin refuses new ones with ErrBacklog beyond Config.Backlog. Finish is
 //     never refused. Get, List and Sum say ErrStore then, unless the row is here.

@@ -29,6 +29,9 @@ type Config struct {
 	ReadOnly bool
 	// Now is the clock for Retention. Zero means time.Now.
 	Now func() time.Time
+	// Lost is told of each row that a dead process had left open, as it was ended. Zero
+	// means that nobody is.
+	Lost func(Row)
 }
 
 func (c Config) withDefaults() Config {
@@ -45,6 +48,16 @@ func (c Config) withDefaults() Config {
 		c.Now = time.Now
 	}
 	return c
+}
+
+// Tell passes rows that were ended on to Lost.
+func (c Config) Tell(lost []Row) {
+	if c.Lost == nil {
+		return
+	}
+	for _, row := range lost {
+		c.Lost(row)
+	}
 }
 
 // Ledger is an open ledger. It is safe for concurrent use.

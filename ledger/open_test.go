@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -162,7 +163,11 @@ func TestOpenRowsAreEnded(t *testing.T) {
 	must(t, l.Finish(served(3)))
 	must(t, l.Close())
 
-	l = open(t, ledger.Config{Dir: dir})
+	told := map[string]ledger.Row{}
+	l = open(t, ledger.Config{Dir: dir, Lost: func(r ledger.Row) { told[r.ID] = r }})
+	if len(told) != 3 || told[id(3)].ID != "" {
+		t.Errorf("told of %v", told)
+	}
 	for n, want := range map[int]struct {
 		outcome  ledger.Outcome
 		reason   string
@@ -176,6 +181,9 @@ func TestOpenRowsAreEnded(t *testing.T) {
 		got := get(t, l, n)
 		if got.Outcome != want.outcome || got.Reason != want.reason || got.Tokens.Thinking != want.thinking {
 			t.Errorf("row %d: %s, reason %q, thinking %+v; want %+v", n, got.Outcome, got.Reason, got.Tokens.Thinking, want)
+		}
+		if one, ok := told[id(n)]; ok && !reflect.DeepEqual(one, got) {
+			t.Errorf("row %d: told of %+v, there is %+v", n, one, got)
 		}
 	}
 	if got := get(t, l, 2).Tokens.Prompt; got.N != 9 {

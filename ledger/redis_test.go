@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,7 +73,13 @@ func TestDeadOwner(t *testing.T) {
 	must(t, dead.Begin(queued(2)))
 	must(t, dead.Finish(served(3)))
 	must(t, dead.Flush(t.Context()))
-	other := at(t, s, ledger.Config{})
+	var mu sync.Mutex
+	told := map[string]ledger.Outcome{}
+	other := at(t, s, ledger.Config{Lost: func(r ledger.Row) {
+		mu.Lock()
+		defer mu.Unlock()
+		told[r.ID] = r.Outcome
+	}})
 	must(t, other.Begin(queued(4)))
 	must(t, other.Flush(t.Context()))
 	if got := get(t, other, 1).Outcome; got != ledger.Running {
@@ -81,6 +88,11 @@ func TestDeadOwner(t *testing.T) {
 	// Its lease has run out.
 	must(t, s.client.ZAdd(t.Context(), "oneslot:{ledger}:owners", redis.Z{Score: 1, Member: owner(t, s, 1)}).Err())
 	soon(t, "the rows are closed", func() bool { return !get(t, other, 1).Outcome.Open() })
+	soon(t, "the log is told", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(told) == 2 && told[id(1)] == ledger.SlotLost && told[id(2)] == ledger.Abandoned
+	})
 	lost, left := get(t, other, 1), get(t, other, 2)
 	if lost.Outcome != ledger.SlotLost || lost.Reason != "slot_lost" || left.Outcome != ledger.Abandoned || left.Tokens.Answer.Source != usage.DidNotRun {
 		t.Errorf("%+v\n%+v", lost, left)

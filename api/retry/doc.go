@@ -8,7 +8,8 @@
 //
 //   - Two requests with the same Idempotency-Key are one, whether the first is lost,
 //     connected, or has been answered within the grace. Both are told the answer. The
-//     same key with another body is refused with 422.
+//     same key with another body is refused with 422, and a connection beyond
+//     Config.Visits (8) to the same request with 409.
 //   - Without a key, one whose X-Stainless-Retry-Count is above 0 is the request of
 //     the same body whose client is lost. One whose client is there is somebody who
 //     asks the same, and so is one with a key.

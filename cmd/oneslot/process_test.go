@@ -343,6 +343,16 @@ func TestTermination(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
+	for _, half := range []string{"", "POST /v1/chat", "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"} { // none holds up the end
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.baseIs, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeIt(t, conn)
+		if _, err := io.WriteString(conn, half); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +360,7 @@ func TestTermination(t *testing.T) {
 	if err != nil || !bytes.Contains(body, []byte("data: [DONE]")) || !bytes.Contains(body, []byte(`"finish_reason":"stop"`)) {
 		t.Errorf("the running answer ended as %v %s", err, body)
 	}
-	if status := p.end(t); status != 0 {
+	if status := p.end(t); status != 0 || !strings.Contains(p.errs.String(), `"status":503,"reason":"draining"`) {
 		t.Errorf("exit status %d", status)
 	}
 	next := serving(t, url, "--data", data)
@@ -361,5 +371,27 @@ func TestTermination(t *testing.T) {
 	}
 	if err != nil || row.Outcome != "served" {
 		t.Errorf("its row is %s, %v", text, err)
+	}
+}
+
+// A request whose proxy is killed has its one line in the log of the next one.
+func TestKilledIsLogged(t *testing.T) {
+	t.Parallel()
+	engine, url := simtest.Start(t, simengine.Config{TokensPerSecond: 100, Thinking: 100_000})
+	data := t.TempDir()
+	doomed := serving(t, url, "--data", data)
+	go func() { _, _ = doomed.chat(t.Context(), hello) }() // dies with the process
+	await(t, engine, func(s simengine.Stats) bool { return s.Running == 1 })
+	eventually(t, "its row is in the file", func() bool { // as running: a row is written within a moment
+		_, text, err := fetch(t.Context(), doomed.baseIs+"/v1/usage")
+		return err == nil && strings.Contains(string(text), `"outcome":"running"`)
+	})
+	if err := doomed.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-doomed.ended
+	next := serving(t, url, "--data", data)
+	if n := strings.Count(doomed.errs.String()+next.errs.String(), `"msg":"request"`); n != 1 || !strings.Contains(next.errs.String(), `"outcome":"slot_lost","reason":"slot_lost"`) {
+		t.Errorf("the request has %d lines; the next process says\n%s", n, next.errs)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"oneslot/configs"
 	"oneslot/internal/telemetry"
 	"oneslot/internal/tokenizer"
+	"oneslot/ledger"
 	shared "oneslot/ledger/redis"
 	"oneslot/ledger/sqlite"
 	"oneslot/proxy"
@@ -187,15 +188,24 @@ func (p *program) connect(ctx context.Context) error {
 
 // book opens the ledger: in the Redis if there is one, else in the data folder.
 func (p *program) book(ctx context.Context) (err error) {
+	cfg := p.cfg.LedgerConfig()
+	cfg.Lost = p.lost
 	if p.redis == nil {
-		p.ledger, err = sqlite.Open(ctx, p.cfg.LedgerConfig())
+		p.ledger, err = sqlite.Open(ctx, cfg)
 	} else {
-		p.ledger, err = shared.Open(ctx, p.redis, shared.Config{Ledger: p.cfg.LedgerConfig()})
+		p.ledger, err = shared.Open(ctx, p.redis, shared.Config{Ledger: cfg})
 	}
 	if err == nil {
 		p.closers = append(p.closers, p.ledger.Close)
 	}
 	return err
+}
+
+// lost gives a request its line in the log whose process died before it could.
+func (p *program) lost(r ledger.Row) {
+	p.log.Warn("request", zap.String("id", r.ID), zap.String("key", r.Key), zap.String("client_request_id", r.ClientRequestID), zap.String("model", r.Model),
+		zap.String("engine", r.Engine), zap.String("class", r.Class), zap.Bool("stream", r.Stream), zap.String("outcome", string(r.Outcome)), zap.String("reason", r.Reason),
+		zap.Time("created", r.Created), zap.String("error", "the process that had the request has died"))
 }
 
 // lineName makes a model's name fit for a line in Redis.

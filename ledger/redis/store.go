@@ -136,6 +136,7 @@ func (s *store) bury(ctx context.Context) error {
 		return err
 	}
 	var args []any
+	rows := map[string]ledger.Row{}
 	for i := 0; i+2 < len(found); i += 3 {
 		row, err := unpack(found[i+2])
 		if err != nil {
@@ -147,8 +148,15 @@ func (s *store) bury(ctx context.Context) error {
 			return err
 		}
 		args = append(args, found[i], found[i+1], text)
+		rows[found[i]] = row
 	}
-	return s.run(ctx, "lose", args...).Err()
+	ended, err := s.run(ctx, "lose", args...).StringSlice()
+	var lost []ledger.Row // others may have ended some of them
+	for _, id := range ended {
+		lost = append(lost, rows[id])
+	}
+	s.cfg.Ledger.Tell(lost)
+	return err
 }
 
 // Close gives the lease back, so that others need not wait for its end.

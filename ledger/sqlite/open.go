@@ -58,9 +58,11 @@ func (s *store) open(ctx context.Context, cfg ledger.Config) error {
 	if err := migrate(ctx, s.writer, s.path); err != nil {
 		return err
 	}
-	if err := recoverRows(ctx, s.writer); err != nil {
+	lost, err := recoverRows(ctx, s.writer)
+	if err != nil {
 		return fault(s.path, "close the rows of the last process", err)
 	}
+	cfg.Tell(lost)
 	return s.openReader(ctx)
 }
 
@@ -119,10 +121,10 @@ func (s *store) openReader(ctx context.Context) error {
 	return nil
 }
 
-// recoverRows ends what a dead process left open. What those that ran had
-// produced by then nobody knows.
-func recoverRows(ctx context.Context, db *sql.DB) error {
-	_, err := db.ExecContext(ctx, `UPDATE usage SET
+// recoverRows ends what a dead process left open, and returns it as it ended. What
+// those that ran had produced by then nobody knows.
+func recoverRows(ctx context.Context, db *sql.DB) (lost []ledger.Row, err error) {
+	ended, err := db.QueryContext(ctx, `UPDATE usage SET
 		reason = CASE outcome WHEN 'running' THEN 'slot_lost' ELSE reason END,
 		thinking = CASE outcome WHEN 'queued' THEN 0 ELSE thinking END,
 		thinking_source = CASE outcome WHEN 'queued' THEN 'not_run' ELSE thinking_source END,
@@ -131,8 +133,19 @@ func recoverRows(ctx context.Context, db *sql.DB) error {
 		completion = CASE outcome WHEN 'queued' THEN 0 ELSE completion END,
 		completion_source = CASE outcome WHEN 'queued' THEN 'not_run' ELSE completion_source END,
 		outcome = CASE outcome WHEN 'running' THEN 'slot_lost' ELSE 'abandoned' END
-		WHERE outcome IN ('queued', 'running')`)
-	return err
+		WHERE outcome IN ('queued', 'running') RETURNING `+columns)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = ended.Close() }()
+	for ended.Next() {
+		row, err := scan(ended.Scan)
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, row)
+	}
+	return lost, ended.Err()
 }
 
 // closeWithin bounds the last checkpoint.
