@@ -51,7 +51,7 @@ func Read(body []byte, efforts Efforts) (Ask, error) {
 	root := members(gjson.ParseBytes(body))
 	r.effort("reasoning_effort", root["reasoning_effort"])
 	for _, field := range []string{"thinking_budget", "thinking_budget_tokens", "thinking_token_budget", "reasoning_budget_tokens"} {
-		r.number(field, root[field])
+		r.number(field, root[field], NoLimit) // so their engines' documentation has it
 	}
 	r.flag("enable_thinking", root["enable_thinking"])
 	if kwargs := root["chat_template_kwargs"]; kwargs.IsObject() {
@@ -116,13 +116,19 @@ func (r *reader) effort(field string, v gjson.Result) {
 	r.fail(field, "'%s' must be one of %s.", field, strings.Join(names, ", "))
 }
 
-func (r *reader) number(field string, v gjson.Result) {
+// number reads tokens, of which least are the fewest: 0, or NoLimit where a spelling
+// has that.
+func (r *reader) number(field string, v gjson.Result, least float64) {
 	switch {
 	case v.Type == gjson.Null:
 	case v.Type != gjson.Number || v.Num != math.Trunc(v.Num) || math.Abs(v.Num) > 1<<40:
 		r.fail(field, "'%s' must be a whole number of tokens.", field)
+	case v.Num < least && least == NoLimit:
+		r.fail(field, "'%s' must be at least 0, or -1 for no limit.", field)
+	case v.Num < least:
+		r.fail(field, "'%s' must be at least 0. Leave it out for no limit.", field)
 	case v.Num < 0:
-		r.named = true // -1 is how some clients say that there is no limit
+		r.named = true
 	case v.Num == 0:
 		r.named, r.off = true, true
 	default:
@@ -156,7 +162,7 @@ func (r *reader) openRouter(v gjson.Result) {
 	}
 	m := members(v)
 	r.effort("reasoning.effort", m["effort"])
-	r.number("reasoning.max_tokens", m["max_tokens"])
+	r.number("reasoning.max_tokens", m["max_tokens"], 0)
 	r.flag("reasoning.enabled", m["enabled"])
 }
 
@@ -178,7 +184,7 @@ func (r *reader) anthropic(v gjson.Result) {
 		r.named, r.off = true, true
 	case "enabled", "adaptive", "auto", "":
 		r.named = true
-		r.number("thinking.budget_tokens", m["budget_tokens"])
+		r.number("thinking.budget_tokens", m["budget_tokens"], 0)
 	default:
 		r.fail("thinking.type", "'thinking.type' is %q; it must be enabled or disabled.", kind.Str)
 	}

@@ -37,6 +37,7 @@ func TestRead(t *testing.T) {
 		{`{"chat_template_kwargs":{"enable_thinking":false}}`, Ask{Tokens: 0, Named: true}},
 		{`{"chat_template_kwargs":{"thinking":true}}`, Ask{Tokens: NoLimit, Named: true}},
 		{`{"thinking_budget":-1}`, Ask{Tokens: NoLimit, Named: true}},
+		{`{"reasoning_budget_tokens":-1,"thinking_token_budget":-1,"thinking_budget_tokens":-1}`, Ask{Tokens: NoLimit, Named: true}},
 		{`{"thinking_budget":0}`, Ask{Tokens: 0, Named: true}},
 		// Of a repeated member the last counts, as everywhere; null takes it back.
 		{`{"reasoning_effort":"low","reasoning_effort":"high"}`, Ask{Tokens: 1000, Named: true}},
@@ -60,6 +61,8 @@ func TestReadRefuses(t *testing.T) {
 		`{"reasoning_effort":"huge"}`: "reasoning_effort", `{"reasoning_effort":{}}`: "reasoning_effort", `{"reasoning_effort":2}`: "reasoning_effort",
 		`{"thinking_budget":"5"}`: "thinking_budget", `{"thinking_budget":1.5}`: "thinking_budget", `{"thinking_budget":1e300}`: "thinking_budget",
 		`{"enable_thinking":"no"}`: "enable_thinking", `{"reasoning":"high"}`: "reasoning", `{"thinking":"on"}`: "thinking",
+		`{"thinking_budget":-2}`: "thinking_budget", `{"thinking_token_budget":-1000}`: "thinking_token_budget",
+		`{"reasoning":{"max_tokens":-1}}`: "reasoning.max_tokens", `{"thinking":{"type":"enabled","budget_tokens":-1}}`: "thinking.budget_tokens",
 		`{"thinking":{"type":"maybe"}}`: "thinking.type", `{"reasoning":{"effort":"x"}}`: "reasoning.effort",
 	} {
 		_, err := Read([]byte(body), efforts)

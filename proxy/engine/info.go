@@ -111,8 +111,8 @@ func (e *Engine) Missing() bool {
 }
 
 // Ready reports whether the engine answers at all. The error wraps ErrUnreachable
-// when nobody listens there, or somebody who is not ready yet. It asks for the model list,
-// which no engine answers from its busy loop; /health of SGLang takes a second.
+// when nobody listens there, or somebody who is not ready yet, of whom nothing is known
+// any more then. It asks for the model list, which no engine answers from its busy loop; /health of SGLang takes a second.
 func (e *Engine) Ready(ctx context.Context) error {
 	_, err := e.models(ctx)
 	if broken(err) {
@@ -127,6 +127,7 @@ func (e *Engine) models(ctx context.Context) (string, error) {
 	switch {
 	case broken(err):
 		e.missed()
+		e.forget() // it may come back as another
 	case err == nil || refused(err):
 		e.absent.Store(0)
 	}

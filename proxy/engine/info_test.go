@@ -214,6 +214,29 @@ func TestUnreachableOrRefused(t *testing.T) {
 	}
 }
 
+// TestForgottenWhileItLoads: whoever is ready afterwards may be another engine.
+func TestForgottenWhileItLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, map[string]string{"/v1/models": models, "/server_info": serverInfo})
+		e := open(t, engine.Config{}, f.line.dial)
+		if info, err := e.Info(t.Context()); err != nil || info.Dialect.Name != engine.SGLang {
+			t.Fatalf("it is %v, %v", info.Dialect, err)
+		}
+		f.reply("*", http.StatusServiceUnavailable, "loading")
+		f.reply("/v1/models", http.StatusServiceUnavailable, "loading")
+		if err := e.Ready(t.Context()); !errors.Is(err, engine.ErrUnreachable) || e.Lost() != 1 {
+			t.Errorf("while it loads: %v, lost %d times", err, e.Lost())
+		}
+		f.reply("*", http.StatusNotFound, "")
+		f.reply("/server_info", http.StatusNotFound, "")
+		f.reply("/v1/models", http.StatusOK, models)
+		f.reply("/version", http.StatusOK, `{"version":"0.20"}`)
+		if info, err := e.Info(t.Context()); err != nil || info.Dialect.Name != engine.VLLM {
+			t.Errorf("afterwards it is %v, %v", info.Dialect, err)
+		}
+	})
+}
+
 func TestPasswordsAreNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, nil)
