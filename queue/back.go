@@ -221,6 +221,17 @@ func (r *redisStore) times(ctx context.Context, fresh []eta.Sample) ([]eta.Sampl
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
+// pause is how long until the next renewal: shorter where the lease of a process that
+// has not renewed it ends before, so that its slot and its places are free at once.
+func (q *Queue) pause() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if due := q.keep.due; due > 0 && due < q.cfg.every() {
+		return due + time.Millisecond
+	}
+	return q.cfg.every()
+}
+
 // within keeps a hint when to come back to what clients obey.
 func within(after time.Duration) time.Duration {
 	return min(max(after, time.Second), time.Minute).Round(time.Second)

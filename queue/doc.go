@@ -140,8 +140,8 @@
 //	client leaves while running     work's affair: it aborts the engine, then returns
 //	work panics                     slot dirty, mended; the panic goes on
 //	engine cannot be made idle      slot poisoned, probed until well; newcomers refused after PoisonGrace
-//	process is killed or paused     its slots and places are free when its lease ends, found
-//	                                within a poll of any other process; the engine is settled first
+//	process is killed or paused     its slots and places are free when its lease ends, which
+//	                                all others look out for; the engine is settled first
 //	Redis away for a moment         what runs goes on in the trust window; those who wait stay;
 //	                                new ones get ErrStoreDown at once
 //	longer than the trust window    what runs ends with ErrSlotLost

@@ -20,7 +20,8 @@ type keeping struct {
 	ranked    int64       // version of the positions in the seats
 	rankedAt  time.Time   // when they were asked for
 	news      news
-	consulted time.Time // when the slot times of all processes were read
+	consulted time.Time     // when the slot times of all processes were read
+	due       time.Duration // the first lease of another process ends so long after the last renewal, by its reply
 }
 
 // trusts reports whether the holds of this process are its own at the time now.
@@ -75,7 +76,7 @@ func (q *Queue) apply(s line.Step) (line.Reply, error) {
 
 // keeper renews the lease until the queue closes.
 func (q *Queue) keeper() {
-	tick := time.NewTicker(q.cfg.every())
+	tick := time.NewTimer(q.cfg.every())
 	defer tick.Stop()
 	defer func() {
 		q.mu.Lock()
@@ -88,6 +89,7 @@ func (q *Queue) keeper() {
 		if q.renew() {
 			q.heal()
 		}
+		tick.Reset(q.pause())
 		select {
 		case <-q.life.Done():
 			return
@@ -136,7 +138,7 @@ func (q *Queue) renewed(began time.Time, by line.Caller, reply line.Reply) {
 			q.fences[slot] = h.Fence
 		}
 	}
-	q.keep.epoch, q.keep.version = reply.Epoch, reply.Version
+	q.keep.epoch, q.keep.version, q.keep.due = reply.Epoch, reply.Version, micros(reply.Due)
 	q.countLocked(reply.Mine)
 	var strays []line.Grant
 	for _, g := range reply.Holds {
@@ -195,6 +197,7 @@ func (q *Queue) failLocked(err error, began time.Time) {
 	if q.keep.failed == nil {
 		q.keep.since = began
 	}
+	q.keep.due = 0
 	q.keep.failed = err
 	if time.Since(q.keep.since) >= q.cfg.MaxOutage {
 		q.gone = append(q.gone, q.endWaitingLocked(err)...)

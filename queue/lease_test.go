@@ -403,6 +403,31 @@ func TestTwoProcesses(t *testing.T) {
 		a.abandon()
 		b.close()
 	})
+	bubble("the lease of a dead owner is looked at when it ends", t, func(t *testing.T) {
+		store, e := newShared(one(Config{})), newEngine(t)
+		a := newBundle(t, store, e, one(Config{}))
+		pass(400 * time.Millisecond) // the two renew out of step
+		b := newBundle(t, store, e, one(Config{}))
+		first, second := a.busy(1), b.job(2)
+		pass(200 * time.Millisecond)
+		a.queue.end()
+		look, _ := store.apply(t.Context(), line.Caller{Owner: "c"}, line.Renew{})
+		left := micros(look.Due)
+		if left <= 14*time.Second || left > 15*time.Second {
+			t.Errorf("the first lease ends in %v", left)
+		}
+		pass(left - time.Millisecond)
+		if second.running() {
+			t.Error("the slot of a living lease was handed out")
+		}
+		if pass(3 * time.Millisecond); !second.running() {
+			t.Error("not at once when the lease had ended")
+		}
+		first.end(nil)
+		second.end(nil)
+		a.abandon()
+		b.close()
+	})
 	bubble("positions follow while somebody asks", t, func(t *testing.T) {
 		store := newShared(one(Config{}))
 		a := newBundle(t, store, newEngine(t), one(Config{}))

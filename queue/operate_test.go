@@ -78,6 +78,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("told after %v in the other process", d)
 		}
 		want(t, b.job(4).result(), ErrDraining)
+		synctest.Wait() // those who were told leave the store's line beside that
 		if s := a.snapshot(); s.Gate != Draining || len(s.Waiting) != 0 || s.Slots[0].State != line.Busy {
 			t.Errorf("the line is %+v", s)
 		}

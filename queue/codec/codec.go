@@ -135,6 +135,8 @@ func (d *decoder) reply(s line.Step) line.Reply {
 	switch s.(type) {
 	case line.Rank:
 		d.each(func(d *decoder) { r.Ranks = append(r.Ranks, d.standing()) })
+	case line.Renew:
+		d.each(func(d *decoder) { r.Due = d.int() })
 	case line.Look:
 		d.raw, _ = d.next().([]any)
 		r.View = d.view()

@@ -194,9 +194,14 @@ func TestDeadOwner(t *testing.T) {
 	p.do(line.Join{ID: "x"})
 	p.do(line.Join{ID: "w"})
 	p.as("b").do(line.Join{ID: "y"})
-	p.after(14 * time.Second).do(line.Renew{})
+	if r := p.after(14 * time.Second).do(line.Renew{}); r.Due != 1_000_000 {
+		t.Errorf("the other's lease ends in %d µs", r.Due)
+	}
 	p.want("a:x | w y")
 	p.after(time.Second).want("b!aborting | y") // to the microsecond
+	if r := p.do(line.Renew{}); r.Due != 0 {
+		t.Errorf("alone, and another's lease ends in %d µs", r.Due)
+	}
 	if r := p.as("a").do(line.Renew{}); r.Known || r.Mine != 0 {
 		t.Errorf("the dead renewed: %+v", r)
 	}

@@ -76,6 +76,11 @@ func (l *Line) renew(r Renew) {
 			l.out.Lost = append(l.out.Lost, h)
 		}
 	}
+	for name, other := range l.owners {
+		if left := other.until - l.now; name != l.by.Owner && l.rules.Lease > 0 && (l.out.Due == 0 || left < l.out.Due) {
+			l.out.Due = left
+		}
+	}
 }
 
 // restore gives a hold back to the caller that a store without its latest data

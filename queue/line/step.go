@@ -165,6 +165,7 @@ type Reply struct {
 	Running []Run      // Join, Rank: of each slot that is not out of order, if the gate is not closed
 	Known   bool       // Renew: the lease had not run out
 	Mine    int        // Renew: the caller's tickets in line
+	Due     int64      // Renew: in how many microseconds the first lease of another ends; 0: there is none
 	Grants  []Grant    // made by this step, for any owner
 	Holds   []Grant    // Renew: all that the caller holds
 	Lost    []Grant    // Renew: those of the caller's Holds that it has no more

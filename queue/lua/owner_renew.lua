@@ -3,7 +3,7 @@
 -- ARGV[12] and what follows: slot, fence, state, id of each hold the caller believes in
 -- returns  known: 1 if the lease had not run out; mine: its tickets in line;
 --          holds: all it has; lost: those of the given it has no more; asks: also those of
---          before that wait for an answer
+--          before that wait for an answer; more: in how long the first lease of another ends
 known = owners[me] and 1 or 0
 owner().till, owners_changed = now + lease, true
 for i = own, #ARGV, 4 do
@@ -23,6 +23,9 @@ for i = own, #ARGV, 4 do
 end
 settle()
 mine = owners[me].tickets
+for _, o in ipairs(owners) do
+  if o.name ~= me then more[1] = math.min(more[1] or o.till - now, o.till - now) end
+end
 for _, s in ipairs(slots) do
   if s.state ~= IDLE and s.owner == me then
     add(holds, s)
