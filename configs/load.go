@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"oneslot/configs/lines"
+
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/file"
@@ -31,7 +33,8 @@ type Sources struct {
 }
 
 // Load gathers the settings and checks them. The error wraps ErrConfig and
-// lists every fault, one a line.
+// lists every fault, one a line, those of the file with their place, as in
+// oneslot.yaml:7: queue.lease: …
 func Load(src Sources) (Config, error) {
 	l := load(src)
 	return l.cfg, l.err()
@@ -40,6 +43,7 @@ func Load(src Sources) (Config, error) {
 // loaded is the settings and where each came from.
 type loaded struct {
 	cfg    Config
+	path   string            // of the file
 	file   map[string]any    // as it was read
 	origin map[string]string // of keys that were set by a variable or a flag
 	faulty []string          // keys whose value could not be taken
@@ -47,14 +51,18 @@ type loaded struct {
 }
 
 func (l *loaded) err() error {
-	if err := errors.Join(l.faults...); err != nil {
-		return fmt.Errorf("%w:\n%w", ErrConfig, err)
+	err := errors.Join(l.faults...)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if text, unread := os.ReadFile(l.path); unread == nil && l.file != nil {
+		err = l.placed(err, lines.Of(text))
+	}
+	return fmt.Errorf("%w:\n%w", ErrConfig, err)
 }
 
 func load(src Sources) *loaded {
-	l := &loaded{cfg: Default(), origin: map[string]string{}}
+	l := &loaded{cfg: Default(), path: src.File, origin: map[string]string{}}
 	k := koanf.New(".")
 	if src.File != "" {
 		if err := k.Load(file.Provider(src.File), yaml.Parser()); err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,19 @@ func mustLoad(t *testing.T, yaml string, environ []string, flags map[string]any)
 
 // faultsIn loads settings that must have faults and returns the lines.
 func faultsIn(t *testing.T, yaml string, environ []string, flags map[string]any) []string {
+	t.Helper()
+	var out []string
+	for _, fault := range placesIn(t, yaml, environ, flags) {
+		out = append(out, atPlace.ReplaceAllString(fault, ""))
+	}
+	return out
+}
+
+// atPlace is where in the file a fault is.
+var atPlace = regexp.MustCompile(`^\S*oneslot\.yaml:\d+: `)
+
+// placesIn are the faults as they are told.
+func placesIn(t *testing.T, yaml string, environ []string, flags map[string]any) []string {
 	t.Helper()
 	_, err := Load(sources(t, yaml, environ, flags))
 	if !errors.Is(err, ErrConfig) {
@@ -177,6 +191,51 @@ reasoning: {field: content_tags}
 	want.Reasoning.Field = "content_tags"
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v\nwant %+v", cfg, want)
+	}
+}
+
+// TestFaultsHaveTheirPlace: file and line, where the fault is the file's.
+func TestFaultsHaveTheirPlace(t *testing.T) {
+	faults := placesIn(t, `# settings
+listen: here
+listn: x
+engines:
+  - url: http://a
+    model: m
+  - {name: b, slots: two, model: n}
+queue:
+  lease: 20s
+  max_waiting: 0
+  heartbeat: soon
+formats:
+  - name: f
+    open: [x]
+reasoning: {}
+models: {"a:b": c}
+`, []string{"ONESLOT_QUEUE_LEASE=later", "ONESLOT_NOPE=1"}, nil)
+	want := map[string]string{
+		"listn: no such key": "3", "listen: ": "2", "engines[1].slots: ": "7", "engines[1].url ": "7", "queue.max_waiting: ": "10", "queue.heartbeat: ": "11",
+		"formats[0]: reasoning: bad format: \"f\": starts_in": "13", "formats[0]: reasoning: bad format: \"f\": close": "13", "models.a:b: ": "16",
+		"queue.lease: ": "", "ONESLOT_NOPE: ": "",
+	}
+	for _, fault := range faults {
+		place := atPlace.FindString(fault)
+		text, found := strings.TrimPrefix(fault, place), false
+		for begin, line := range want {
+			if strings.HasPrefix(text, begin) {
+				found = true
+				if line == "" && place != "" || line != "" && !strings.HasSuffix(place, "/oneslot.yaml:"+line+": ") {
+					t.Errorf("%q should be on line %s", fault, line)
+				}
+				delete(want, begin)
+			}
+		}
+		if !found {
+			t.Errorf("nobody expects %q", fault)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("there is no %v in %q", want, faults)
 	}
 }
 

@@ -163,8 +163,8 @@ func (c *Config) FormatRows() (map[string]reasoning.Format, error) {
 		all[f.Name] = f
 	}
 	for i, f := range c.Formats {
-		if err := f.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("formats[%d]: %w", i, err))
+		for line := range strings.Lines(textOf(f.Validate())) {
+			faults = append(faults, fmt.Errorf("formats[%d]: %s", i, strings.TrimSuffix(line, "\n")))
 		}
 		if own[f.Name] {
 			faults = append(faults, fmt.Errorf("formats[%d].name: another row is named %q too", i, f.Name))

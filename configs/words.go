@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"oneslot/configs/lines"
 )
 
 // fault notes what is wrong with a key.
@@ -23,7 +25,7 @@ func (r *reader) fault(key, format string, args ...any) {
 // found in reading: that a value is missing where it was of the wrong kind.
 func (r *reader) news(err error) error {
 	var out []error
-	for line := range strings.Lines(lines(err)) {
+	for line := range strings.Lines(textOf(err)) {
 		line = strings.TrimSuffix(line, "\n")
 		stale := slices.ContainsFunc(r.keys, func(key string) bool {
 			rest, same := strings.CutPrefix(line, key)
@@ -36,11 +38,24 @@ func (r *reader) news(err error) error {
 	return errors.Join(out...)
 }
 
-func lines(err error) string {
+func textOf(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
+}
+
+// placed says of each fault of the file where it is.
+func (l *loaded) placed(err error, file lines.Lines) error {
+	var out []error
+	for fault := range strings.SplitSeq(err.Error(), "\n") {
+		key := fault[:max(strings.IndexAny(fault, ": "), 0)]
+		if line := file.Near(key); line > 0 && l.origin[key] == "" {
+			fault = fmt.Sprintf("%s:%d: %s", l.path, line, fault)
+		}
+		out = append(out, errors.New(fault))
+	}
+	return errors.Join(out...)
 }
 
 // unknown notes a key that is none.

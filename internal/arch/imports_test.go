@@ -12,8 +12,9 @@ import (
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
 	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "proxy/surface", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
-	"configs":             {"api", "api/intake", "api/retry", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "internal/telemetry", "queue/address"},
+	"configs":             {"configs/lines", "api", "api/intake", "api/retry", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "internal/telemetry", "queue/address"},
 	"api":                 {"api/door", "api/intake", "api/metrics", "api/openapi", "api/report", "api/retry", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "internal/telemetry", "api/board"},
+	"configs/lines":       {},
 	"api/openapi":         {},
 	"api/door":            {},
 	"api/intake":          {},
