@@ -142,6 +142,9 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 	x.record(&r)
 	s.note(s.Ledger.Finish(*row))
 	s.Metrics.Finished(*row)
+	if r.Stopped {
+		s.Metrics.Stopped()
+	}
 	if x.client != nil {
 		s.Metrics.Heartbeats(x.client.Beats())
 	}

@@ -131,6 +131,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	}
 	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), bodies: intake.New(cfg.Bodies), apis: map[string]surface.API{}, responses: kept}
 	deps.Metrics.Kept(kept.Err)
+	deps.Metrics.Bodies(s.bodies.Held)
 	s.echo.HideBanner, s.echo.HidePort = true, true
 	s.echo.IPExtractor = echo.ExtractIPDirect()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) {

@@ -33,8 +33,8 @@ type Sources struct {
 }
 
 // Load gathers the settings and checks them. The error wraps ErrConfig and
-// lists every fault, one a line, those of the file with their place, as in
-// oneslot.yaml:7: queue.lease: …
+// lists every fault, one a line; those of the file begin with their place, such as
+// oneslot.yaml:7.
 func Load(src Sources) (Config, error) {
 	l := load(src)
 	return l.cfg, l.err()

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -74,6 +75,8 @@ type Report struct {
 	// thinking was closed at it, "off" if thinking was closed from the start,
 	// "unsupported" if nothing could be done.
 	Budget string
+	// Stopped is whether the run was aborted since a stop string had ended the answer.
+	Stopped bool
 }
 
 // countBound is how long counting may take at the end of an answer.
@@ -127,7 +130,7 @@ func (p *pump) report(reason string) Report {
 	ctx, cancel := p.counting()
 	defer cancel()
 	p.expect(ctx)
-	r := Report{Report: p.meter.Report(ctx), Budget: p.order.plan.outcome()}
+	r := Report{Report: p.meter.Report(ctx), Budget: p.order.plan.outcome(), Stopped: errors.Is(p.run.reason(), errStopString)}
 	end := time.Now()
 	mark := func(t time.Time) time.Time {
 		if t.IsZero() {

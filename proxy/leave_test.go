@@ -287,7 +287,7 @@ func TestStopString(t *testing.T) {
 				if x.err != nil || got.reasoning != "END of thought" || got.content != "one " || got.finish != "stop" || stream && got.done != 1 || got.tools != nil {
 					t.Errorf("%v: got %+v", x.err, got)
 				}
-				if x.report.FinishReason != "stop" || x.took > 20*time.Millisecond {
+				if x.report.FinishReason != "stop" || !x.report.Stopped || x.took > 20*time.Millisecond {
 					t.Errorf("after %v the report says %+v", x.took, x.report)
 				}
 				byAbort := sim.Dialect == ""
@@ -304,7 +304,7 @@ func TestStopStringThatTheEndCompletes(t *testing.T) {
 	bothWays(t, func(t *testing.T, stream bool) {
 		r := newRig(t, setup{sim: simengine.Config{Scripts: []script.Script{{script.Thinking("t"), script.Answer("xab"), script.Finish("length"), script.Done()}}}})
 		x := r.serve(ask(stream, `"stop":["abc","b"]`))
-		if got := x.read(); x.err != nil || got.content != "xa" || got.finish != "stop" {
+		if got := x.read(); x.err != nil || got.content != "xa" || got.finish != "stop" || x.report.Stopped {
 			t.Errorf("%v: got %+v", x.err, got)
 		}
 	})

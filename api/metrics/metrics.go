@@ -76,6 +76,13 @@ func (m *Metrics) Kept(written func() error) {
 	}))
 }
 
+// Bodies reads from held how many bytes those of requests take. Call it once.
+func (m *Metrics) Bodies(held func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oneslot_request_bodies_bytes", Help: "Memory that is reserved for the bodies of requests that are read, wait or run."}, func() float64 {
+		return float64(held())
+	}))
+}
+
 // Gatherer is where all of it can be read.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
@@ -107,6 +114,9 @@ func (m *Metrics) Poisoned(slot string) { m.poisoned.WithLabelValues(slot).Inc()
 
 // Heartbeats counts the signs of life that a client got.
 func (m *Metrics) Heartbeats(n int) { m.heartbeats.Add(float64(n)) }
+
+// Stopped counts a run that was aborted since a stop string had ended its answer.
+func (m *Metrics) Stopped() { m.aborts.WithLabelValues("stop_string").Inc() }
 
 // Coalesced counts a retry that took over what was there of the request before.
 func (m *Metrics) Coalesced() { m.coalesced.Inc() }

@@ -81,6 +81,7 @@ func TestCounts(t *testing.T) {
 	m.Heartbeats(3)
 	m.Heartbeats(4)
 	m.Coalesced()
+	m.Stopped()
 	m.Poisoned("spark")
 	failed := row(ledger.EngineFailed, "spark", 1, usage.Tokens{})
 	for _, failed.Reason = range []string{"engine_timeout", "upstream_error", "what an engine said"} {
@@ -94,7 +95,7 @@ func TestCounts(t *testing.T) {
 		"oneslot_outcomes_total":          {"spark served true": 3, "spark engine_failed true": 3, "spark client_gone true": 1, " rejected false": 1, "spark rejected false": 1},
 		"oneslot_tokens_total":            {"prompt": 300, "cached": 120, "thinking": 90, "answer": 36},
 		"oneslot_requests_total":          {"200 /v1/models false": 2, "404 none true": 1},
-		"oneslot_aborts_total":            {"client_gone": 1, "engine_timeout": 1, "budget": 1},
+		"oneslot_aborts_total":            {"client_gone": 1, "engine_timeout": 1, "budget": 1, "stop_string": 1},
 		"oneslot_stream_errors_total":     {"engine_timeout": 1, "upstream_error": 1, "other": 1},
 		"oneslot_slot_poisoned_total":     {"spark": 1},
 		"oneslot_heartbeats_total":        {"": 7},
@@ -205,6 +206,8 @@ func TestDeployed(t *testing.T) {
 	m.Finished(cut)
 	m.Request("", 200, false)
 	m.Poisoned("spark")
+	m.Kept(func() error { return nil })
+	m.Bodies(func() int64 { return 0 })
 	families := scrape(t, m)
 	name := regexp.MustCompile(`oneslot_[a-z_]+`)
 	used := map[string]bool{}

@@ -55,6 +55,9 @@ func TestStopStringsStayHere(t *testing.T) {
 		if s := p.engine.Stats(); s.AbortsEffective != 1 {
 			t.Errorf("the engine was aborted %d times", s.AbortsEffective)
 		}
+		if text := p.fetch("/metrics").body; !strings.Contains(text, `oneslot_aborts_total{reason="stop_string"} 1`) || !strings.Contains(text, "oneslot_request_bodies_bytes 0") {
+			t.Errorf("the metrics are %s", text)
+		}
 	})
 }
 
