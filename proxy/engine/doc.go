@@ -25,6 +25,7 @@
 //
 // # Ownership
 //
-// An Engine is safe for concurrent use. It starts no goroutine. The caller of
-// Chat owns the response body and closes it.
+// An Engine is safe for concurrent use. It keeps no goroutine. The caller of
+// Chat owns the response body, reads it from the socket (see package wire), and
+// closes it.
 package engine

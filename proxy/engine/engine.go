@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"oneslot/proxy/engine/wire"
 )
 
 // ErrUnreachable is returned, wrapped with the cause, when no connection to the
@@ -85,10 +86,9 @@ func (c Config) Validate() error {
 
 // An Engine talks to one engine. Create it with New.
 type Engine struct {
-	cfg    Config
-	base   string // without a slash at its end
-	label  string // base as it may be shown
-	client *http.Client
+	cfg   Config
+	label string // the base URL as it may be shown
+	wire  *wire.Client
 
 	rest, absent atomic.Int64 // in unix nanoseconds: until when it wants no request; when it was last found not to be there, 0: it is
 	misses       atomic.Int64 // how often it was
@@ -121,23 +121,12 @@ func New(cfg Config) (*Engine, error) {
 		e.absent.Store(0)
 		return conn, nil
 	}
-	e.base = strings.TrimRight(strings.TrimSuffix(strings.TrimRight(cfg.URL, "/"), "/v1"), "/")
-	e.label = e.base
-	if u, err := url.Parse(e.base); err == nil {
-		e.label = u.Redacted()
+	base, err := url.Parse(strings.TrimRight(strings.TrimSuffix(strings.TrimRight(cfg.URL, "/"), "/v1"), "/"))
+	if err != nil {
+		return nil, err // Validate has read it
 	}
-	e.client = &http.Client{
-		Transport: &http.Transport{
-			DialContext:         connect,
-			DisableCompression:  true,
-			IdleConnTimeout:     idleConn,
-			TLSHandshakeTimeout: 10 * time.Second,
-			ReadBufferSize:      64 << 10,
-			WriteBufferSize:     64 << 10,
-			MaxIdleConnsPerHost: 4,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	e.label = base.Redacted()
+	e.wire = wire.New(wire.Config{Base: base, Dial: connect, Idle: idleConn})
 	return e, nil
 }
 
@@ -149,7 +138,7 @@ func (e *Engine) Name() string { return e.cfg.Name }
 func (e *Engine) Headers() time.Duration { return e.cfg.Headers }
 
 // Close drops the idle connections.
-func (e *Engine) Close() { e.client.CloseIdleConnections() }
+func (e *Engine) Close() { e.wire.Close() }
 
 // Chat sends a chat request and returns the engine's response with whatever
 // status it has. The caller closes the body. ctx is the run's, never a
@@ -164,27 +153,14 @@ func (e *Engine) Complete(ctx context.Context, body []byte) (*http.Response, err
 }
 
 func (e *Engine) run(ctx context.Context, path string, body []byte) (*http.Response, error) {
-	req, err := e.request(ctx, http.MethodPost, path, body)
-	if err != nil {
-		return nil, err
-	}
-	addHeader(ctx, req.Header)
 	info, known := e.Known()
-	req.Close = known && info.Dialect.HangsUp
-	resp, err := e.client.Do(req)
+	resp, err := e.wire.Do(ctx, &wire.Request{
+		Method: http.MethodPost, Path: path, Header: withMore(ctx, e.header(true)), Body: body, Last: known && info.Dialect.HangsUp,
+	})
 	if err != nil && errors.Is(err, ErrUnreachable) {
 		e.forget()
 	}
 	return resp, err
-}
-
-func (e *Engine) request(ctx context.Context, method, path string, body []byte) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, e.base+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	e.setHeader(req.Header, body != nil)
-	return req, nil
 }
 
 // What bounds the small calls: SGLang's server info is 32 kB, and a tokenized
@@ -199,14 +175,8 @@ const (
 func (e *Engine) call(ctx context.Context, method, path string, body []byte) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
-	req, err := e.request(ctx, method, path, body)
-	if err != nil {
-		return "", err
-	}
-	// It can be sent again when the engine has closed an idle connection; an empty
-	// list says so to the transport and is not sent.
-	req.Header["Idempotency-Key"] = nil
-	resp, err := e.client.Do(req)
+	// It can be sent again when the engine has closed an idle connection.
+	resp, err := e.wire.Do(ctx, &wire.Request{Method: method, Path: path, Header: e.header(body != nil), Body: body, Again: true})
 	if err != nil {
 		return "", err
 	}

@@ -14,20 +14,21 @@ func WithHeader(ctx context.Context, more http.Header) context.Context {
 	return context.WithValue(ctx, headerKey{}, more)
 }
 
-// addHeader adds the headers of WithHeader.
-func addHeader(ctx context.Context, to http.Header) {
+// withMore adds the headers of WithHeader.
+func withMore(ctx context.Context, h http.Header) http.Header {
 	more, _ := ctx.Value(headerKey{}).(http.Header)
-	maps.Copy(to, more)
+	maps.Copy(h, more)
+	return h
 }
 
-// setHeader sets what every request has.
-func (e *Engine) setHeader(h http.Header, body bool) {
-	h.Set("User-Agent", "oneslot")
-	h.Set("Accept", "text/event-stream, application/json")
+// header is what every request has.
+func (e *Engine) header(body bool) http.Header {
+	h := http.Header{"User-Agent": {"oneslot"}, "Accept": {"text/event-stream, application/json"}}
 	if body {
-		h.Set("Content-Type", "application/json")
+		h["Content-Type"] = []string{"application/json"}
 	}
 	if e.cfg.APIKey != "" {
-		h.Set("Authorization", "Bearer "+e.cfg.APIKey)
+		h["Authorization"] = []string{"Bearer " + e.cfg.APIKey}
 	}
+	return h
 }

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package wire
+
+// quiet reports whether nothing was read on a kept connection that nobody had asked
+// for. Whether its other end is closed cannot be seen here without waiting.
+func (c *conn) quiet() bool { return c.r.Buffered() == 0 }
