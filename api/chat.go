@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,6 @@ import (
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
-	"go.uber.org/zap"
 )
 
 // exchange is one queued request on its way: what was asked and what became of it.
@@ -86,26 +86,6 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 	return nil
 }
 
-// follow has a retry hear the answer of the request that it repeats, which has its
-// own row and its own line in the log.
-func (s *Server) follow(c echo.Context, x *exchange) error {
-	defer x.visit.Leave()
-	s.Metrics.Coalesced()
-	c.Set(closedKey, true)
-	c.Response().Header().Set("X-Request-Id", x.visit.ID())
-	cfg := s.cfg.Client
-	cfg.Stream, cfg.Beat, cfg.Voice = x.call.Request.Stream, x.beat, downstream.Echo{Voice: x.call.Talk}
-	client, err := downstream.New(c.Response(), c.Request(), cfg)
-	if err != nil {
-		return err
-	}
-	defer client.Release()
-	err = x.visit.Follow(c.Request().Context(), client)
-	s.Log.Info("retry", zap.String("id", x.visit.ID()), zap.String("key", x.row.Key), zap.String("client_request_id", x.row.ClientRequestID),
-		zap.Bool("delivered", client.Delivered()), zap.String("remote", c.Request().RemoteAddr), zap.Bool("left", err != nil))
-	return nil
-}
-
 // settle ends the part of the first connection. An answer that nobody has got is
 // one whose client is gone, but nobody can tell before the time for a retry is over.
 func (x *exchange) settle(err error) error {
@@ -162,20 +142,29 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 	report = proxy.NotRun()
 	err = x.pool.Queue.Do(ctx, x.job, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
-		hold.Shows(func() queue.Pace { live, _ := s.Proxy.Live(x.row.ID); return paceOf(live.Pace(x.job.Size)) })
+		pace := func() queue.Pace { live, _ := s.Proxy.Live(x.row.ID); return paceOf(live.Pace(x.job.Size)) }
+		hold.Shows(pace)
 		x.row.Outcome, x.row.Engine, x.row.QueueWait = ledger.Running, s.engineOf(hold.Slot), hold.Waited
 		s.note(s.Ledger.Update(x.row))
 		if more := x.trace.Granted(x.row, x.call.Request.Body); more != nil {
 			ctx = engine.WithHeader(ctx, more)
 		}
-		began := time.Now()
-		x.call.Slot, x.call.Idle, x.call.Begin, x.call.Explain = hold.Slot, hold.Idle, hold.Begin, hold.Explain
-		defer func() { x.row.Slot += time.Since(began) }()
+		began, took := time.Now(), time.Duration(0)
+		x.call.Slot, x.call.Begin, x.call.Explain = hold.Slot, hold.Begin, hold.Explain
+		x.call.Idle = func() {
+			took = time.Since(began)
+			last := pace()
+			hold.Shows(func() queue.Pace { return last })
+			hold.Idle()
+		}
+		defer func() { x.row.Slot += cmp.Or(took, time.Since(began)) }()
 		var err error
 		before := report
 		report, err = s.Proxy.Serve(ctx, x.call, x.client)
-		last := paceOf(report.Pace(x.job.Size))
-		hold.Shows(func() queue.Pace { return last })
+		if took == 0 { // else it would speak for the next one's
+			last := paceOf(report.Pace(x.job.Size))
+			hold.Shows(func() queue.Pace { return last })
+		}
 		report.After(&before.Report)
 		if errors.Is(err, queue.ErrPreempted) {
 			s.backInLine(x)

@@ -223,3 +223,23 @@ func (x *exchange) record(r *proxy.Report) {
 	x.row.Budget = r.Budget
 	x.row.Prefill, x.row.Thinking, x.row.Answer = r.Prefill, r.Thinking, r.Answer
 }
+
+// follow has a retry hear the answer of the request that it repeats, which has its
+// own row and its own line in the log.
+func (s *Server) follow(c echo.Context, x *exchange) error {
+	defer x.visit.Leave()
+	s.Metrics.Coalesced()
+	c.Set(closedKey, true)
+	c.Response().Header().Set("X-Request-Id", x.visit.ID())
+	cfg := s.cfg.Client
+	cfg.Stream, cfg.Beat, cfg.Voice = x.call.Request.Stream, x.beat, downstream.Echo{Voice: x.call.Talk}
+	client, err := downstream.New(c.Response(), c.Request(), cfg)
+	if err != nil {
+		return err
+	}
+	defer client.Release()
+	err = x.visit.Follow(c.Request().Context(), client)
+	s.Log.Info("retry", zap.String("id", x.visit.ID()), zap.String("key", x.row.Key), zap.String("client_request_id", x.row.ClientRequestID),
+		zap.Bool("delivered", client.Delivered()), zap.String("remote", c.Request().RemoteAddr), zap.Bool("left", err != nil))
+	return nil
+}

@@ -449,3 +449,23 @@ func TestOneSlotDoesNotWaitForAnother(t *testing.T) {
 		}
 	})
 }
+
+// TestPredictedBehindASlowReader: the answer before is remembered although its client
+// has not read it yet.
+func TestPredictedBehindASlowReader(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		r := newRig(t, caching(simengine.SGLang))
+		first := user(strings.Repeat("a rule that every question begins with ", 20))
+		r.talk(first)
+		x := r.start(`{"model":"ripple","sim":{"thinking":8,"answer":5},"messages":[{"role":"user","content":"another"}]}`)
+		x.w.set(func(w *writer) { w.stuck = true })
+		for x.idle.Load() == 0 {
+			<-time.After(time.Millisecond)
+		}
+		report, really := r.talk(first)
+		if want := (usage.Count{N: really, Source: usage.Predicted}); report.Tokens.CachedPrompt != want {
+			t.Errorf("got %+v, want %+v", report.Tokens.CachedPrompt, want)
+		}
+		x.wait()
+	})
+}

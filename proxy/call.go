@@ -31,7 +31,8 @@ type Call struct {
 	// Sources is whether the usage object names where its figures come from.
 	Sources bool
 	// Slot names the engine; Idle is called once it has proved that it is done
-	// with the request. Both come from the queue.
+	// with the request. From then on nothing is asked or told of this run there, since
+	// the slot may be another's. Both come from the queue.
 	Slot string
 	Idle func()
 	// Begin is called before the first of the answer is given out; false says that
@@ -110,17 +111,19 @@ func (p *pump) speak(now time.Time) {
 	p.arrive()
 }
 
-// arrive begins the visit of a run in the engine's prefix cache.
-func (p *pump) arrive() {
-	if p.order.watch.Follows(p.order.info) {
-		p.visit.Begin(p.run.life, p.order.body, p.order.prompt, p.before)
+// idle says that the engine is done with the request. What is left is between here
+// and the client. A run that was stopped may still be being aborted, which would hit
+// the slot's next one: then it is said when that has ended.
+func (p *pump) idle() {
+	if !p.run.settle() {
+		p.owed = true
+		return
 	}
-}
-
-// leaveCache ends the visit; the client has been served.
-func (p *pump) leaveCache() {
-	_, cached := p.meter.Told()
-	p.visit.Leave(p.meter.Written(), cached.Known())
+	p.release()
+	p.live.next = time.Time{}
+	p.live.update(p, time.Now()) // the last view of it
+	p.leaveCache()               // before the next one comes
+	p.call.Idle()
 }
 
 // report is what the run used, with its times. reason is why the answer ended,

@@ -38,7 +38,10 @@
 // then everything is aborted, then the connection is closed. The client is told
 // of the cause meanwhile.
 //
-// Call.Idle is called only when the engine ended the stream by itself, refused
+// Call.Idle is called as soon as the engine is done, before the last of the answer
+// has been counted and written: the next request need not wait for this client. From
+// then on the run can neither be stopped nor aborted, since what runs there may be
+// another's. It is called only when the engine ended the stream by itself, refused
 // the request, or was never asked; in every other case the slot's next holder
 // has to see it idle first.
 //

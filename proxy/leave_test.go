@@ -309,3 +309,28 @@ func TestStopStringThatTheEndCompletes(t *testing.T) {
 		}
 	})
 }
+
+// TestSlotIsFreeBeforeTheClientHasRead: the engine is done, and a client that takes its
+// time holds nobody up. Nothing is told to the engine any more, since what runs there
+// now is another's.
+func TestSlotIsFreeBeforeTheClientHasRead(t *testing.T) {
+	bothWays(t, func(t *testing.T, stream bool) {
+		r := newRig(t, setup{sim: simengine.Config{Scripts: []script.Script{{script.Thinking("a"), script.Answer("b"), script.Sleep(time.Second), script.Finish("stop"), script.Done()}}}})
+		x := r.start(ask(stream, ""))
+		r.until(func(run simengine.Run) bool { return !run.FirstToken.IsZero() })
+		<-time.After(500 * time.Millisecond)
+		x.w.set(func(w *writer) { w.stuck = true })
+		<-time.After(600 * time.Millisecond)
+		if x.idle.Load() != 1 {
+			t.Fatal("the slot waits for the client")
+		}
+		x.leave()
+		<-time.After(20 * time.Second) // more than it takes until everything is aborted
+		if n := r.sim.Stats().Aborts; n != 0 {
+			t.Errorf("%d aborts behind the end", n)
+		}
+		if x.wait(); !errors.Is(x.err, proxy.ErrClient) || x.idle.Load() != 1 || x.report.FinishReason != "stop" {
+			t.Errorf("got %v, idle %d, %+v", x.err, x.idle.Load(), x.report)
+		}
+	})
+}

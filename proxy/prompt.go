@@ -165,3 +165,20 @@ func (o *order) estimate(ctx context.Context) usage.Count {
 	}
 	return usage.Count{N: n + words, Source: usage.Estimate}
 }
+
+// arrive begins the visit of a run in the engine's prefix cache.
+func (p *pump) arrive() {
+	if p.order.watch.Follows(p.order.info) {
+		p.visit.Begin(p.run.life, p.order.body, p.order.prompt, p.before)
+	}
+}
+
+// leaveCache ends the visit.
+func (p *pump) leaveCache() {
+	if p.left {
+		return
+	}
+	p.left = true
+	_, cached := p.meter.Told()
+	p.visit.Leave(p.meter.Written(), cached.Known())
+}

@@ -171,6 +171,10 @@ func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client
 	defer p.enter(call.ID, u.live)()
 	for {
 		report, err := p.attempt(ctx, u)
+		if u.owed {
+			u.owed = false
+			call.Idle()
+		}
 		if errors.Is(err, errBudget) {
 			report, err = u.goOn(ctx)
 		}

@@ -36,6 +36,9 @@ type pump struct {
 	bounded              bool      // the meter knows the boundary
 	lost                 bool      // nothing more can be told to the client
 	begun, yielded       bool      // the answer is given out; it must not be, this time
+	owed                 bool      // the engine is done, which is to be said when the run has ended
+	left                 bool      // the visit in the cache is over
+	released             bool      // what the splitter held back is given out
 
 	thinking thinkingSoFar
 	visit    cache.Visit // what the engine's prefix cache makes of the prompt
@@ -216,8 +219,12 @@ func (p *pump) putRaw(c *openai.Chunk) {
 	}
 }
 
-// release gives out what the splitter holds back.
+// release gives out what the splitter holds back, once.
 func (p *pump) release() {
+	if p.released {
+		return
+	}
+	p.released = true
 	pieces := p.split.Close()
 	p.count(&openai.Chunk{}) // the meter has not seen what looked like an echo
 	p.put(pieces)

@@ -158,11 +158,6 @@ func (r *run) finish(now time.Time) {
 	r.watch.Reset(min(r.limits.idle, tailBound))
 }
 
-// benign reports whether a run was stopped although nothing went wrong.
-func benign(cause error) bool {
-	return errors.Is(cause, errStopString) || errors.Is(cause, errTail)
-}
-
 // open notes that the headers have come.
 func (r *run) open() { r.opened.Store(true) }
 
@@ -171,6 +166,14 @@ func (r *run) hear(now time.Time) {
 	if r.heard.Swap(max(int64(now.Sub(r.began)), 1)) == 0 {
 		r.watch.Reset(r.limits.idle)
 	}
+}
+
+// settle rules out that the run is stopped from now on, and reports whether it never
+// was.
+func (r *run) settle() bool {
+	r.once.Do(func() {})
+	r.watch.Stop()
+	return r.reason() == nil
 }
 
 // end closes the connection and waits for what stop has started.

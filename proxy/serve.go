@@ -29,13 +29,16 @@ func (p *pump) serve(body []byte) (Report, error) {
 		p.order.stuck.Store(true) // only behind closed thinking it was refused
 	}
 	whole, err := p.move(resp.Body)
+	if whole {
+		p.run.settle()
+	}
 	cause := p.run.reason()
 	if errors.Is(cause, errBudget) {
 		p.thinking.over = whole
 		return Report{}, errBudget // the slot is kept for the rest of the answer
 	}
 	if whole {
-		p.call.Idle()
+		p.idle()
 	}
 	if cause != nil && !benign(cause) {
 		err = cause
@@ -88,7 +91,7 @@ func (p *pump) refused(resp *http.Response) (Report, error) {
 		if report, err := p.refusedClosed(); err != nil || report.Runs > 0 {
 			return report, err
 		}
-		p.call.Idle()
+		p.idle()
 	}
 	return p.soFar(), openai.EngineProblem(status, string(text))
 }
@@ -201,7 +204,7 @@ func (p *pump) quiet(ctx context.Context) error {
 func (p *pump) restart(ctx context.Context) {
 	p.order.write(ctx)
 	p.split = p.order.splitter()
-	p.thinking, p.spoke = thinkingSoFar{}, false
+	p.thinking, p.spoke, p.released = thinkingSoFar{}, false, false
 	p.client.SetStatus(p.status)
 }
 
@@ -215,7 +218,7 @@ func (p *pump) refusedClosed() (Report, error) {
 	case plan.cut:
 		p.order.stuck.Store(true)
 		plan.failed = true
-		p.call.Idle()
+		p.idle()
 		p.reason = "length"
 		return p.end(), nil
 	case plan.closed:

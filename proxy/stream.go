@@ -132,3 +132,8 @@ func finishWord(s string) string {
 func streamProblem(raw string) *openai.Problem {
 	return openai.EngineProblem(int(gjson.Get(raw, "code").Int()), `{"error":`+raw+`}`)
 }
+
+// benign reports whether a run was stopped although nothing went wrong.
+func benign(cause error) bool {
+	return errors.Is(cause, errStopString) || errors.Is(cause, errTail)
+}

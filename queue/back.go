@@ -62,13 +62,16 @@ func (q *Queue) begin(h *hold) bool {
 // blame adds to the error of work why it had to stop. Work may fail before it is told
 // to, when the whole process stood still: others took the slot over and aborted the
 // engine, and its end is read before the clock is looked at.
-func (q *Queue) blame(held context.Context, err error) error {
+func (q *Queue) blame(held context.Context, h *hold, err error) error {
 	if err == nil {
 		return nil
 	}
 	q.mu.Lock()
-	trusted := q.trusts(time.Now())
+	trusted, early := q.trusts(time.Now()), h.early
 	q.mu.Unlock()
+	if early { // what failed then was not the slot's
+		return err
+	}
 	cause := context.Cause(held) // after that: a renewal that restores the trust names what was lost
 	if cause == nil && !trusted {
 		cause = ErrSlotLost

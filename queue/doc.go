@@ -68,7 +68,7 @@
 //
 // # States of a slot
 //
-//	idle ── grant ──► busy ── returned after Idle ──────────────────► idle, clean
+//	idle ── grant ──► busy ── Idle, with no cause to stop ──────────► idle, clean
 //	  │                 └──── returned or panicked without Idle ──┐
 //	  └─ unclean, and somebody waits ──► aborting ◄───────────────┘
 //	                                      │  ▲ └─ Settle: nil ──────► idle, clean

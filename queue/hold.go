@@ -16,6 +16,7 @@ type Hold struct {
 	Waited time.Duration // in line, in all
 
 	idle    atomic.Bool
+	release func()
 	begin   func() bool
 	explain func(error) error
 	watch   func(func() Pace)
@@ -26,9 +27,15 @@ type Hold struct {
 func (h *Hold) Begin() bool { return h.begin == nil || h.begin() }
 
 // Idle says that the work has proof that the engine is idle again, such as a
-// stream that ended by itself, and will not use it any more. Without it the slot
-// is handed on only after Settle has seen the engine idle.
-func (h *Hold) Idle() { h.idle.Store(true) }
+// stream that ended by itself, and will not use it any more, not even to stop what it
+// ran: the slot may be another's before Idle returns, and what is left of the work is
+// no part of the hold. Without it the slot is handed on only after the work has
+// returned and Settle has seen the engine idle.
+func (h *Hold) Idle() {
+	if !h.idle.Swap(true) && h.release != nil {
+		h.release()
+	}
+}
 
 // hold is a slot that the store has granted to this process. Its fields but the
 // grant are guarded by Queue.mu.
@@ -37,6 +44,7 @@ type hold struct {
 	cancel context.CancelCauseFunc // of whoever uses it; nil while nobody does
 	cause  error                   // why it must not be used any more
 	begun  bool                    // its first token is out
+	early  bool                    // it is given back while its work goes on
 	ended  bool                    // nobody uses it any more: to be freed
 	asking bool                    // the store is being asked to free it
 }
@@ -61,21 +69,6 @@ func (q *Queue) use(ctx context.Context, h *hold) (context.Context, context.Canc
 		cancel(h.cause)
 	}
 	return ctx, cancel
-}
-
-// assign accepts grants made for this process. A grant whose job has left in the
-// meantime goes straight back, which may bring the next one.
-func (q *Queue) assign(grants []line.Grant) {
-	for len(grants) > 0 {
-		g := grants[0]
-		grants = grants[1:]
-		if g.Owner != q.owner {
-			continue
-		}
-		if h := q.accept(g); h != nil {
-			grants = append(grants, q.free(h)...)
-		}
-	}
 }
 
 // accept takes a grant over, once however often it is told: in the reply of the
@@ -122,26 +115,36 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 	held, cancel := q.use(context.WithoutCancel(ctx), h)
 	lent.begin = func() bool { return q.begin(h) }
 	lent.watch = q.forecast.Watch
-	lent.explain = func(err error) error { return q.blame(held, err) }
-	returned := false
+	lent.explain = func(err error) error { return q.blame(held, h, err) }
+	took, returned := time.Duration(0), false
+	lent.release = func() {
+		took = time.Since(began)
+		q.giveBackEarly(s, h)
+	}
 	defer func() {
 		cancel(nil)
 		if returned {
 			again, err = q.over(s, h, err)
 		}
+		if took == 0 {
+			took = time.Since(began)
+		}
 		q.mu.Lock()
-		s.ran += time.Since(began)
-		if !again {
+		s.ran += took
+		early := h.early
+		if !again && !early {
 			delete(q.jobs, s.job.ID)
 		}
 		q.mu.Unlock()
 		if returned && err == nil && !again { // what failed or was cut says nothing of how long jobs take
-			q.served(s.job, time.Since(began))
+			q.served(s.job, took)
 		}
 		if again {
 			q.yield(s, h)
 		}
-		q.giveBack(h, lent.idle.Load())
+		if !early {
+			q.giveBack(h, lent.idle.Load())
+		}
 	}()
 	if err = context.Cause(held); err != nil {
 		lent.Idle() // it never worked
@@ -150,6 +153,17 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 	}
 	returned = true
 	return false, err
+}
+
+// giveBackEarly gives a hold back whose work has nothing more to do with the slot. One
+// that has to stop, or whose lease is in doubt, is seen to when it has returned.
+func (q *Queue) giveBackEarly(s *seat, h *hold) {
+	q.mu.Lock()
+	if h.early = h.cause == nil && q.holds[h.Slot] == h && q.trusts(time.Now()); h.early {
+		delete(q.jobs, s.job.ID)
+		defer q.giveBack(h, true) // once mu is free
+	}
+	q.mu.Unlock()
 }
 
 // giveBack ends a use: a clean hold is freed, for an unclean one a mender takes
@@ -233,18 +247,4 @@ func (q *Queue) settle(ctx context.Context, slot string) error {
 	ctx, cancel := context.WithTimeout(ctx, q.cfg.AbortBound)
 	defer cancel()
 	return q.engine.Settle(ctx, slot)
-}
-
-// mark tells the line what is done to the engine. If the store does not answer,
-// the next try tells it again.
-func (q *Queue) mark(h *hold, state line.State) {
-	q.mu.Lock()
-	h.State = state
-	q.mu.Unlock()
-	reply, err := q.apply(line.Mark{Slot: h.Slot, Fence: h.Fence, State: state})
-	if err == nil && reply.Verdict == line.Stale {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.loseLocked(h)
-	}
 }

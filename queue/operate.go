@@ -229,3 +229,17 @@ func (q *Queue) hear(n note) {
 		q.hurry()
 	}
 }
+
+// mark tells the line what is done to the engine. If the store does not answer,
+// the next try tells it again.
+func (q *Queue) mark(h *hold, state line.State) {
+	q.mu.Lock()
+	h.State = state
+	q.mu.Unlock()
+	reply, err := q.apply(line.Mark{Slot: h.Slot, Fence: h.Fence, State: state})
+	if err == nil && reply.Verdict == line.Stale {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.loseLocked(h)
+	}
+}

@@ -228,3 +228,18 @@ func (q *Queue) takeGone() []string {
 	q.gone = q.gone[n:]
 	return taken
 }
+
+// assign accepts grants made for this process. A grant whose job has left in the
+// meantime goes straight back, which may bring the next one.
+func (q *Queue) assign(grants []line.Grant) {
+	for len(grants) > 0 {
+		g := grants[0]
+		grants = grants[1:]
+		if g.Owner != q.owner {
+			continue
+		}
+		if h := q.accept(g); h != nil {
+			grants = append(grants, q.free(h)...)
+		}
+	}
+}
