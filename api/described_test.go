@@ -42,7 +42,7 @@ func described(r *http.Request, g got) error {
 	case op == nil:
 		return d.check("components/schemas/Error", g.body)
 	case kind == "text/event-stream":
-		return d.stream(path, g)
+		return d.stream(path, strings.ToLower(r.Method), g)
 	}
 	at, content, err := d.content(path, strings.ToLower(r.Method), op, g.status)
 	if err != nil {
@@ -57,26 +57,35 @@ func described(r *http.Request, g got) error {
 	return d.check(at+"/content/application~1json/schema", g.body)
 }
 
-// stream checks the events of OpenAI's older APIs. Those of the others are checked
-// where they are made.
-func (d *description) stream(path string, g got) error {
-	schema, ok := map[string]string{"/v1/chat/completions": "ChatChunk", "/v1/completions": "Completion"}[path]
-	if !ok {
-		return nil
+// stream checks the data of each event. What is no event of the description, and a
+// field that it does not name, is a fault.
+func (d *description) stream(path, method string, g got) error {
+	at, content, err := d.content(path, method, d.paths[path][method].(map[string]any), g.status)
+	if err != nil {
+		return err
+	}
+	if content["text/event-stream"] == nil {
+		return fmt.Errorf("%s: no word of a stream", at)
 	}
 	for _, data := range g.events() {
-		name := "components/schemas/" + schema
-		switch {
-		case data == "[DONE]":
-			continue
-		case strings.HasPrefix(data, `{"error"`):
-			name = "components/schemas/Error"
+		if data == "[DONE]" {
+			data = `"[DONE]"`
 		}
-		if err := d.check(name, data); err != nil {
-			return err
+		if err := d.check(at+"/content/text~1event-stream/schema", data); err != nil {
+			return fmt.Errorf("%s: %w", data, err)
 		}
 	}
 	return nil
+}
+
+// feedEvent checks an event of the line's feed, which is told by its name.
+func (d *description) feedEvent(name, data string) error {
+	all := d.paths["components"]["schemas"].(map[string]any)["QueueEvent"].(map[string]any)
+	schema, ok := all["x-events"].(map[string]any)[name].(string)
+	if !ok {
+		return fmt.Errorf("no word of an event %q", name)
+	}
+	return errors.Join(d.check("components/schemas/QueueEvent", data), d.check("components/schemas/"+schema, data))
 }
 
 // content finds what is said of a response: by its status, else by default; it
@@ -255,6 +264,9 @@ func TestDescriptionIsStrict(t *testing.T) {
 		"AnthropicError": {`{"type":"error","error":{"type":"api_error","message":"x"}}`, `{"error":{"message":"x","type":"server_error","param":null,"code":null}}`},
 		"ChatChunk":      {`{"id":"chatcmpl-0","object":"chat.completion.chunk","created":1,"model":"m","choices":[]}`, `{"error":{}}`},
 		"Message":        {`{"id":"msg_` + strings.Repeat("0", 32) + `","type":"message","role":"assistant","model":"m","content":[{"type":"text"}],"stop_reason":null,"stop_sequence":null,"usage":{}}`},
+		"ResponseEvent":  {`{"type":"response.queued","sequence_number":0}`, `{"type":"response.output_text.delta","sequence_number":0,"item_id":"a","output_index":0,"content_index":0,"delta":"x","logprobs":[],"more":1}`, `{"type":"response.other","sequence_number":0}`},
+		"MessageEvent":   {`{"type":"ping","more":1}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta"}}`, `{"type":"message_stop","index":0}`, `"[DONE]"`},
+		"QueueEvent":     {`{}`, `{"reason":"x"}`, `{"request_id":"x"}`},
 		"Count":          {`{"n":-1,"source":"engine"}`, `{"n":1,"source":"guess"}`, `{"n":1}`},
 	} {
 		for _, text := range texts {

@@ -245,6 +245,13 @@ func (e *edge) watch(ctx context.Context, secret string) *feed {
 			case strings.HasPrefix(line, "event: "):
 				name = line[len("event: "):]
 			case strings.HasPrefix(line, "data: "):
+				d, err := theDescription()
+				if err == nil {
+					err = d.feedEvent(name, line[len("data: "):])
+				}
+				if err != nil {
+					f.t.Errorf("%s: %v", line, err)
+				}
 				f.lines <- name + " " + line[len("data: "):]
 			case line != "":
 				f.lines <- line
