@@ -37,7 +37,8 @@ func TestEveryEventIsDescribed(t *testing.T) {
 			{script.Thinking("so it is"), script.Answer("yes"), script.Finish("stop"), script.Done()},
 			{script.Thinking("so it is"), script.Answer("yes"), script.Finish("stop"), script.Done()},
 			saying(`{"refusal":"no"}`, "stop"), saying(call, "tool_calls"), saying(`{"content":"a</think>cut"}`, "length"), saying(`{"content":"a</think>b"}`, ""),
-			{script.Sleep(time.Minute), script.Answer("late"), script.Finish("stop"), script.Done()}, saying(`{"content":"a</think>b"}`, "stop"),
+			{script.Sleep(time.Minute), script.Answer("late"), script.Finish("stop"), script.Done()},
+			saying(`{"content":"a</think>b"}`, "stop"),
 		}}
 		inBubble(t, setup{sim: sim, cfg: talkative(Config{})}, func(t *testing.T, e *edge) {
 			seen := map[string]bool{}

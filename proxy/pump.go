@@ -54,6 +54,7 @@ func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 	u.sink = o.call.Talk.Sink(surface.Stage{
 		Client: client, Field: o.call.Field, Open: first(o.format.Open), Close: first(o.format.Close), Sources: o.call.Sources,
 		Stop:    func() string { return u.split.Stop() },
+		Prompt:  u.meter.Told,
 		Aligned: func() bool { return u.split.Aligned() },
 	})
 	if o.plan.unsupported() {

@@ -272,6 +272,21 @@ func TestMessagesWait(t *testing.T) {
 	})
 }
 
+// TestMessageStartHasThePrompt where the answer begins at once, as the end has it.
+func TestMessageStartHasThePrompt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		p := start(t, simengine.Config{TokensPerSecond: -1, PrefillTokensPerSecond: -1}, "")
+		r := p.toMessages(t.Context(), "/v1/messages", `,"stream":true`)
+		var first struct{ Message message }
+		if err := json.Unmarshal([]byte(r.events[0].data), &first); err != nil {
+			t.Fatal(err)
+		}
+		if m := r.message(t); m.Usage.Input < 1 || first.Message.Usage.Input != m.Usage.Input {
+			t.Errorf("it begins with %s and ends with %+v", r.events[0].data, m.Usage)
+		}
+	})
+}
+
 // TestCountTokens: by the engine's template where it can, else an estimate; the
 // answer says which. It needs no slot.
 func TestCountTokens(t *testing.T) {

@@ -48,6 +48,9 @@ type Stage struct {
 	Sources bool
 	// Stop returns the stop string that has ended the answer; empty if none has.
 	Stop func() string
+	// Prompt returns what the engine has told of the prompt and its cached part by
+	// now; unknown where it has not. It is for the goroutine that has the Sink.
+	Prompt func() (prompt, cached usage.Count)
 	// Aligned reports whether every token probability so far belongs to its text.
 	Aligned func() bool
 }

@@ -16,6 +16,8 @@ import (
 	"oneslot/proxy/surface"
 	"oneslot/reasoning"
 	"oneslot/usage"
+
+	"github.com/tidwall/gjson"
 )
 
 // heard is a client's view of an answer: its events or its object.
@@ -233,6 +235,29 @@ func TestWholeAnswers(t *testing.T) {
 		}
 		if got, want := h.out.Body.String(), `{"id":"msg_`+id+`","type":"message","role":"assistant","model":"m",`+c.want; got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+// TestStartTellsThePrompt where the engine has told it by then. Of an engine that
+// claims to have read more from its cache than the prompt has, no less than 0.
+func TestStartTellsThePrompt(t *testing.T) {
+	known := func(n int) usage.Count { return usage.Count{N: n, Source: usage.Engine} }
+	for want, told := range map[string][2]usage.Count{
+		`{"input_tokens":16,"cache_creation_input_tokens":0,"cache_read_input_tokens":null,"output_tokens":0}`: {known(16), {}},
+		`{"input_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":0}`:    {known(16), known(4)},
+		`{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":4,"output_tokens":0}`:     {known(1), known(4)},
+		`{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":null,"output_tokens":0}`:  {},
+	} {
+		talk, h := listen(t, ask(`,"stream":true`))
+		stage := surface.Stage{Client: h.client, Stop: func() string { return "" }, Prompt: func() (prompt, cached usage.Count) { return told[0], told[1] }}
+		sink := talk.Sink(stage)
+		if err := errors.Join(sink.Piece(answer("a")), sink.Piece(answer("b")), sink.Finish("stop", report(16, 4, 0, 2))); err != nil {
+			t.Fatal(err)
+		}
+		events := h.events(t)
+		if got := gjson.Get(events[0], "message.usage").Raw; got != want || strings.Count(strings.Join(events, ""), "message_start") != 1 {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

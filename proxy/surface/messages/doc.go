@@ -20,7 +20,9 @@
 // signs of life are ping events, with a comment that says why. Then come blocks,
 // one after the other: thinking, whose signature is a digest of its text (clients
 // drop thinking that has none), text, and tool uses. Of several tool calls that an
-// engine sends interleaved each is still one block. message_delta has the reason
-// and the usage, in which input tokens exclude those read from a cache; message_stop
+// engine sends interleaved each is still one block. message_start has the prompt's
+// tokens where the answer begins at once and the engine tells them with it, and 0
+// where the request waits, since the prompt has not been read then. message_delta has the reason
+// and the whole usage, which takes the place of the first, and in which input tokens exclude those read from a cache; message_stop
 // ends the stream, and an error event one that cannot be completed.
 package messages

@@ -2,10 +2,12 @@ package messages
 
 import (
 	"net/http"
+	"strconv"
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/surface"
+	"oneslot/usage"
 )
 
 // API is Messages. The zero value is ready.
@@ -79,14 +81,22 @@ type talk struct {
 	begun     bool // message_start is out
 }
 
-// begin adds message_start, once.
-func (t *talk) begin(e *downstream.Events) {
+// begin adds message_start, once. Its usage has the prompt where an engine has told
+// it by then, and else 0, since clients want a number; message_delta has the true one.
+func (t *talk) begin(e *downstream.Events, prompt, cached usage.Count) {
 	if t.begun {
 		return
 	}
 	t.begun = true
-	b := append(t.head([]byte(`{"type":"message_start","message":`)), `"content":[],"stop_reason":null,"stop_sequence":null,`...)
-	e.Named("message_start", append(b, `"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":null,"output_tokens":0}}}`...))
+	b := append(t.head([]byte(`{"type":"message_start","message":`)), `"content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":`...)
+	b = strconv.AppendInt(b, int64(uncached(prompt, cached)), 10)
+	b = append(b, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":`...)
+	if cached.Known() {
+		b = strconv.AppendInt(b, int64(cached.N), 10)
+	} else {
+		b = append(b, "null"...)
+	}
+	e.Named("message_start", append(b, `,"output_tokens":0}}}`...))
 }
 
 // head appends the members that a message begins with.
@@ -97,7 +107,7 @@ func (t *talk) head(b []byte) []byte {
 
 // Beat is a ping, after a comment that says why.
 func (t *talk) Beat(e *downstream.Events, s downstream.Sign) {
-	t.begin(e)
+	t.begin(e, usage.Count{}, usage.Count{})
 	if s.Text != "" {
 		e.Comment(s.Text)
 	}

@@ -109,9 +109,17 @@ func (t *talk) block(b []byte, n int, c openai.ToolCall, input string) []byte {
 	return append(append(append(b, `,"input":`...), input...), '}')
 }
 
+func (s *stream) begin(e *downstream.Events) {
+	var prompt, cached usage.Count
+	if s.stage.Prompt != nil {
+		prompt, cached = s.stage.Prompt()
+	}
+	s.talk.begin(e, prompt, cached)
+}
+
 // enter opens a block of the kind, unless one is open.
 func (s *stream) enter(e *downstream.Events, k kind, start string) {
-	s.talk.begin(e)
+	s.begin(e)
 	if s.open == k {
 		return
 	}
@@ -151,7 +159,7 @@ func (s *stream) delta(e *downstream.Events, member, words string) {
 // Finish closes the last block and tells the reason and the usage.
 func (s *stream) Finish(reason string, report func() usage.Report) error {
 	err := s.stage.Client.Write(func(e *downstream.Events) {
-		s.talk.begin(e)
+		s.begin(e)
 		s.calls(e, true)
 		s.leave(e)
 	})
@@ -195,6 +203,19 @@ func appendEnd(b []byte, reason string, called bool, st *surface.Stage) []byte {
 	return openai.AppendString(b, stop)
 }
 
+// uncached are the tokens of a prompt but for those read from a cache, as far as
+// anybody knows.
+func uncached(prompt, cached usage.Count) int {
+	n := 0
+	if prompt.Known() {
+		n = prompt.N
+	}
+	if cached.Known() {
+		n -= cached.N
+	}
+	return max(n, 0)
+}
+
 // appendUsage appends the usage object. Input tokens exclude those that were read
 // from a cache, where anybody knows of them. What is unknown is left out.
 func appendUsage(b []byte, r usage.Report, sources bool) []byte {
@@ -205,11 +226,7 @@ func appendUsage(b []byte, r usage.Report, sources bool) []byte {
 	}
 	b = append(b, '{')
 	if t.Prompt.Known() {
-		input := t.Prompt.N
-		if t.CachedPrompt.Known() {
-			input -= t.CachedPrompt.N
-		}
-		member("input_tokens", input)
+		member("input_tokens", uncached(t.Prompt, t.CachedPrompt))
 	}
 	if t.CachedPrompt.Known() {
 		member("cache_read_input_tokens", t.CachedPrompt.N)
