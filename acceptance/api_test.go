@@ -13,7 +13,7 @@ import (
 // TestAnthropicClient runs the tests that are written with Anthropic's client.
 func TestAnthropicClient(t *testing.T) {
 	engine := stack.StartEngine(t, stack.ByEngine)
-	proxy := stack.StartProxy(t, engine, short)
+	proxy := watch(t, stack.StartProxy(t, engine, short))
 	process, lines := printing(t, os.Getenv("ONESLOT_API_PYTHON"), "python/messages_test.py", proxy.URL, engine.Model, engine.CallToken(t))
 	columns := map[string][]string{
 		"test_whole": {"plain", "reasoning", "usage"}, "test_streamed_is_whole": {"stream"}, "test_tools_round_trip": {"tools"},

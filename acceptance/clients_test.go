@@ -25,7 +25,7 @@ func TestClients(t *testing.T) {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
 			engine := stack.StartEngine(t, stack.ByEngine)
-			proxy := stack.StartProxy(t, engine, short)
+			proxy := watch(t, stack.StartProxy(t, engine, short))
 			program := "node"
 			if strings.HasSuffix(script, ".py") {
 				program = os.Getenv("ONESLOT_LANGCHAIN_PYTHON")

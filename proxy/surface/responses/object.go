@@ -128,9 +128,9 @@ func usageOf(r usage.Report, sources bool) string {
 		}
 		b = strconv.AppendInt(append(b, `"`+name+`":`...), int64(c.N), 10)
 	}
-	details := func(name, detail string, c usage.Count) {
+	details := func(name, detail string, c usage.Count, more string) {
 		if c.Known() {
-			b = append(b, `,"`+name+`":{"`+detail+`":`+strconv.Itoa(c.N)+`}`...)
+			b = append(b, `,"`+name+`":{"`+detail+`":`+strconv.Itoa(c.N)+more+`}`...)
 		}
 	}
 	put("input_tokens", t.Prompt)
@@ -141,8 +141,9 @@ func usageOf(r usage.Report, sources bool) string {
 	if len(b) == 1 {
 		return ""
 	}
-	details("input_tokens_details", "cached_tokens", t.CachedPrompt)
-	details("output_tokens_details", "reasoning_tokens", t.Thinking)
+	// What is written to a cache is counted where it is paid for, which here it is not.
+	details("input_tokens_details", "cached_tokens", t.CachedPrompt, `,"cache_write_tokens":0`)
+	details("output_tokens_details", "reasoning_tokens", t.Thinking, "")
 	if sources {
 		b = append(append(b, `,"oneslot":`...), gjson.GetBytes(r.Wire(true).AppendJSON(nil), "oneslot").Raw...)
 	}

@@ -207,7 +207,7 @@ func TestStream(t *testing.T) {
 		if !same(t, o["output"], all) || o["status"] != "completed" || o["completed_at"] == nil {
 			t.Errorf("got %s", r.w.Body)
 		}
-		if !same(t, o["usage"], `{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":14}`) {
+		if !same(t, o["usage"], `{"input_tokens":9,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":2},"total_tokens":14}`) {
 			t.Errorf("usage is %v", o["usage"])
 		}
 		if !strings.HasSuffix(r.w.Body.String(), "\n\ndata: [DONE]\n\n") {
