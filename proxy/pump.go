@@ -52,9 +52,8 @@ func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 		split: o.splitter(), meter: o.meter(), visit: o.watch.Visit(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
 	}
 	u.sink = o.call.Talk.Sink(surface.Stage{
-		Client: client, Field: o.call.Field, Open: first(o.format.Open), Close: first(o.format.Close), Sources: o.call.Sources,
+		Client: client, Field: o.call.Field, Open: first(o.format.Open), Close: first(o.format.Close), Sources: o.call.Sources, Prompt: u.meter.Told,
 		Stop:    func() string { return u.split.Stop() },
-		Prompt:  u.meter.Told,
 		Aligned: func() bool { return u.split.Aligned() },
 	})
 	if o.plan.unsupported() {
