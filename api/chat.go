@@ -140,6 +140,7 @@ var errPanic = errors.New("api: panic")
 // run waits for the slot and has the answer written.
 func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err error) {
 	report = proxy.NotRun()
+	defer s.Proxy.Ahead(ctx, x.call, x.pool.Slots())()
 	err = x.pool.Queue.Do(ctx, x.job, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
 		pace := func() queue.Pace { live, _ := s.Proxy.Live(x.row.ID); return paceOf(live.Pace(x.job.Size)) }

@@ -44,6 +44,8 @@ type Call struct {
 	// Explain says what an error means for the client, since whoever lent the slot
 	// may know that it was lost. Nil means that it stands for itself.
 	Explain func(error) error
+
+	ahead *ahead // nil unless Ahead counts its prompt
 }
 
 // yields reports whether nothing is to be given out, since the slot goes to a

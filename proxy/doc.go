@@ -48,5 +48,5 @@
 // # Ownership
 //
 // A run's goroutines (the abort, the watch on silence, the tokenizing beside the
-// stream) end before Serve returns.
+// stream) end before Serve returns; what Ahead has started, before its end does.
 package proxy

@@ -149,6 +149,7 @@ type rig struct {
 	room   int    // see budget.Ask
 	again  error  // Call.Again: Serve is called once more after it
 	begin  func() bool
+	before func(*proxy.Call) (after func()) // what is done while the call waits for its slot
 }
 
 // setup says what a test wants to be different.
@@ -234,8 +235,13 @@ func (r *rig) startAs(body string, field openai.ReasoningField) *exchange {
 		Sources: req.IncludeSources, Budget: budget.Ask{Tokens: r.budget, Room: r.room, Named: r.budget != budget.NoLimit}, Slot: r.slot, Idle: func() { x.idle.Add(1) },
 		Begin: r.begin, Again: r.again,
 	}
+	after := func() {}
+	if r.before != nil {
+		after = r.before(call)
+	}
 	go func() {
 		defer close(x.done)
+		defer after()
 		defer end(nil)
 		defer leave()
 		defer client.Release()

@@ -56,6 +56,15 @@ func (o *order) messages() string {
 
 // countPrompt asks the engine how many tokens its prompt has.
 func (o *order) countPrompt(ctx context.Context) (int, error) {
+	ids, err := o.encodePrompt(ctx)
+	if !o.plan.closed { // else the flags that close thinking are not among the members
+		o.prompt = ids
+	}
+	return len(ids), err
+}
+
+// encodePrompt asks the engine for the tokens of its prompt.
+func (o *order) encodePrompt(ctx context.Context) ([]uint32, error) {
 	members := cache.Members(o.call.Request.Body)
 	if o.call.Request.Prompt == "" {
 		members[0].Raw = o.messages()
@@ -63,11 +72,65 @@ func (o *order) countPrompt(ctx context.Context) (int, error) {
 			members[0].Raw, _ = o.plan.behind(members[0].Raw, o)
 		}
 	}
-	ids, err := o.engine.EncodePrompt(ctx, members)
-	if !o.plan.closed { // else the flags that close thinking are not among the members
-		o.prompt = ids
+	return o.engine.EncodePrompt(ctx, members)
+}
+
+// ahead is the count of a prompt that was begun before the slot was there.
+type ahead struct {
+	done   chan struct{} // closed when what follows is known
+	engine *engine.Engine
+	lost   int // what the engine had been found away until then
+	closed bool
+	ids    []uint32
+	err    error
+}
+
+// Ahead begins to count the prompt of a call that is about to wait for one of the
+// slots, where its limit will have to be cut to the engine's context, so that the slot
+// need not wait for that. The caller owes a call of end after the last Serve.
+func (p *Proxy) Ahead(ctx context.Context, call *Call, slots []string) (end func()) {
+	end = func() {}
+	if call.Request.MaxTokens == 0 {
+		return end
 	}
-	return len(ids), err
+	t, err := p.target(slots[0])
+	if err != nil {
+		return end
+	}
+	info, known := t.engine.Known()
+	if !known || fits(info, call.Request.MaxTokens, call.Request) {
+		return end
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	o := &order{target: t, call: call, info: info, format: t.read(info)}
+	o.plan = o.newPlan()
+	a := &ahead{done: make(chan struct{}), engine: t.engine, lost: t.engine.Lost(), closed: o.plan.closed}
+	call.ahead = a
+	go func() {
+		defer close(a.done)
+		a.ids, a.err = o.encodePrompt(ctx)
+	}()
+	return func() {
+		cancel()
+		<-a.done
+	}
+}
+
+// counted is countPrompt, or what was counted ahead of the same prompt.
+func (o *order) counted(ctx context.Context) (int, error) {
+	a := o.call.ahead
+	if a == nil || a.engine != o.engine || a.lost != o.engine.Lost() || a.closed != o.plan.closed || o.plan.cut {
+		return o.countPrompt(ctx)
+	}
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	if !a.closed {
+		o.prompt = a.ids
+	}
+	return len(a.ids), a.err
 }
 
 // divide splits the text of an earlier answer at the format's markers: a client

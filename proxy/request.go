@@ -143,15 +143,20 @@ const contextMargin = 2
 // its context gets a shorter one; the prompt is counted only when a token a
 // byte would not fit, since that costs a call.
 func (o *order) limit(ctx context.Context) int {
-	n, context := o.plan.left(o.call.Request.MaxTokens), o.info.ContextLength-contextMargin
-	if n == 0 || o.info.Dialect.Clamps || o.info.ContextLength == 0 || n+len(o.call.Request.Body) <= context {
+	n := o.plan.left(o.call.Request.MaxTokens)
+	if fits(o.info, n, o.call.Request) {
 		return n
 	}
-	prompt, err := o.countPrompt(ctx)
-	if err != nil || prompt >= context {
-		return n // what is wrong the engine says best
+	prompt, err := o.counted(ctx)
+	if room := o.info.ContextLength - contextMargin; err == nil && prompt < room {
+		return min(n, room-prompt)
 	}
-	return min(n, context-prompt)
+	return n // what is wrong the engine says best
+}
+
+// fits reports whether a limit can be sent as it is, whatever the prompt.
+func fits(info engine.Info, n int, req *openai.Request) bool {
+	return n == 0 || info.Dialect.Clamps || info.ContextLength == 0 || n+len(req.Body) <= info.ContextLength-contextMargin
 }
 
 // continued reports whether the engine goes on with the last message.

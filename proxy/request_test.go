@@ -3,13 +3,20 @@ package proxy_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"oneslot/internal/openai"
 	"oneslot/internal/simengine"
 	"oneslot/internal/simengine/script"
+	"oneslot/proxy"
+	"oneslot/proxy/budget"
 	"oneslot/proxy/engine"
 	"oneslot/reasoning"
 )
@@ -302,6 +309,80 @@ func TestRequestIsNotChanged(t *testing.T) {
 		x := r.serve(body)
 		if after, _ := openai.DecodeChat([]byte(body)); x.err != nil || !reflect.DeepEqual(before, after) {
 			t.Errorf("%v: %+v became %+v", x.err, before, after)
+		}
+	})
+}
+
+// TestPromptIsCountedAhead: what the limit needs to know is asked for before the slot is
+// there, and once; where nothing has to be known, or something else, it does not count.
+func TestPromptIsCountedAhead(t *testing.T) {
+	for _, x := range []struct {
+		name, members string
+		budget        int
+		before, after int // calls to count, by then
+	}{
+		{"too long", `"max_tokens":100000`, budget.NoLimit, 1, 1},
+		{"too long, with thinking closed", `"max_tokens":100000`, 0, 1, 1},
+		{"fits", `"max_tokens":100`, budget.NoLimit, 0, 0},
+		{"no limit", ``, budget.NoLimit, 0, 0},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				sim := short(simengine.SGLang)
+				sim.ContextLength = 3000
+				r := newRig(t, setup{sim: sim, count: bytesOf{}})
+				if _, err := r.engine.Info(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				r.budget = x.budget
+				r.before = func(call *proxy.Call) func() {
+					end := r.proxy.Ahead(t.Context(), call, []string{"spark"})
+					synctest.Wait()
+					if n := r.sim.Stats().Calls["/tokenize"]; n != x.before || r.sim.Stats().Arrivals != 0 {
+						t.Errorf("%d counts ahead, want %d", n, x.before)
+					}
+					return end
+				}
+				if x := r.serve(ask(true, x.members)); x.err != nil {
+					t.Fatal(x.err)
+				}
+				if n := r.sim.Stats().Calls["/tokenize"]; n != x.after {
+					t.Errorf("%d counts in all, want %d", n, x.after)
+				}
+			})
+		})
+	}
+}
+
+// TestCountingAheadHangs: it ends with the wait.
+func TestCountingAheadHangs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		sim := short(simengine.SGLang)
+		sim.ContextLength = 3000
+		hangs := func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if req.URL.Path == "/tokenize" {
+					_, _ = io.Copy(io.Discard, req.Body) // else nobody sees that the caller has left
+					<-req.Context().Done()
+					return
+				}
+				next.ServeHTTP(w, req)
+			})
+		}
+		r := newRigBehind(t, setup{sim: sim, count: bytesOf{}}, hangs)
+		if _, err := r.engine.Info(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		r.before = func(call *proxy.Call) func() {
+			end := r.proxy.Ahead(t.Context(), call, []string{"spark"})
+			<-time.After(time.Second)
+			end()
+			return func() {}
+		}
+		x := r.serve(ask(true, `"max_tokens":100000`)) // which the engine refuses, as it stands
+		if p := (*openai.Problem)(nil); !errors.As(x.err, &p) || time.Since(began) > 2*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), x.err)
 		}
 	})
 }
