@@ -82,13 +82,21 @@ type Report struct {
 	Stopped bool
 }
 
-// countBound is how long counting may take at the end of an answer.
-const countBound = 5 * time.Second
+// countBound is how long counting may take at the end of an answer; heldBound the
+// same while the slot waits for it.
+const (
+	countBound = 5 * time.Second
+	heldBound  = time.Second
+)
 
 // counting returns a context to count with: neither the client's end nor that of
 // the run may spoil it.
 func (p *pump) counting() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(p.run.life), countBound)
+	bound := countBound
+	if !p.left {
+		bound = heldBound
+	}
+	return context.WithTimeout(context.WithoutCancel(p.run.life), bound)
 }
 
 // expect gives the meter what is known of the prompt by own counts. They are
@@ -101,16 +109,6 @@ func (p *pump) expect(ctx context.Context) {
 		prompt = p.order.watch.Count(ctx, p.order.body, p.order.prompt)
 	}
 	p.meter.Expect(prompt, cached)
-}
-
-// speak notes the first token of a run.
-func (p *pump) speak(now time.Time) {
-	p.spoke = true
-	p.client.SetStatus(nil)
-	if p.first.IsZero() {
-		p.first = now
-	}
-	p.arrive()
 }
 
 // idle says that the engine is done with the request. What is left is between here

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -333,4 +334,43 @@ func TestSlotIsFreeBeforeTheClientHasRead(t *testing.T) {
 			t.Errorf("got %v, idle %d, %+v", x.err, x.idle.Load(), x.report)
 		}
 	})
+}
+
+// TestCountingHoldsNoSlot: an engine whose tokenize endpoint hangs keeps nobody from
+// the slot; a run that was stopped gives it back when it has been aborted, and counting
+// may take a moment of that.
+func TestCountingHoldsNoSlot(t *testing.T) {
+	hangs := tokenizing(func(_ http.ResponseWriter, q *http.Request, _ string) bool {
+		<-q.Context().Done()
+		return true
+	})
+	for name, c := range map[string]struct {
+		members string
+		idle    time.Duration // how long it may take until the slot is free
+		took    time.Duration // and until the answer is told
+	}{
+		"ends by itself": {``, 100 * time.Millisecond, 5500 * time.Millisecond},
+		"stopped":        {`"stop":["END"]`, 1500 * time.Millisecond, 1500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				reply := script.Script{script.Thinking("some thought"), script.Answer("an answer END"), script.Finish("stop")}
+				if c.members != "" {
+					reply = append(reply[:2:2], script.Hold())
+				}
+				r := newRigBehind(t, setup{sim: simengine.Config{Scripts: []script.Script{reply}}}, hangs)
+				began := time.Now()
+				x := r.start(ask(true, c.members))
+				for x.idle.Load() == 0 && time.Since(began) < time.Minute {
+					<-time.After(10 * time.Millisecond)
+				}
+				if took := time.Since(began); took > c.idle {
+					t.Errorf("the slot was free after %v", took)
+				}
+				if x.wait(); x.err != nil || time.Since(began) > c.took {
+					t.Errorf("%v after %v", x.err, time.Since(began))
+				}
+			})
+		})
+	}
 }

@@ -137,3 +137,13 @@ func streamProblem(raw string) *openai.Problem {
 func benign(cause error) bool {
 	return errors.Is(cause, errStopString) || errors.Is(cause, errTail)
 }
+
+// speak notes the first token of a run.
+func (p *pump) speak(now time.Time) {
+	p.spoke = true
+	p.client.SetStatus(nil)
+	if p.first.IsZero() {
+		p.first = now
+	}
+	p.arrive()
+}
