@@ -43,8 +43,7 @@ func (s *Server) access(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Response().Header().Set("Request-Id", id) // Anthropic's name for it
 		}
 		if body := s.bodies.Open(c.Response().Writer, c.Request()); body != nil {
-			// Its time runs also where nobody wants it, and ends with it.
-			defer body.Close()
+			defer func() { bodyOf(c).Close() }() // unless it is an exchange's
 			c.Set(bodyKey, body)
 			c.Response().Before(func() { body.Settle(c.Response().Header()) })
 		}
@@ -141,6 +140,7 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 	}
 	x.record(&r)
 	s.note(s.Ledger.Finish(*row))
+	x.body.Close() // nobody holds its bytes any more
 	s.Metrics.Finished(*row)
 	if r.Stopped {
 		s.Metrics.Stopped()

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"oneslot/api/intake"
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
 	"oneslot/internal/telemetry"
@@ -34,6 +35,7 @@ type exchange struct {
 	visit  *retry.Visit // nil if it repeats no other and will not be repeated
 	beat   downstream.Beat
 	client *downstream.Client // nil until the line is joined
+	body   *intake.Body       // its bytes are held until the end
 	row    ledger.Row
 	asked  string // the name of a model that is unknown
 	trace  *telemetry.Request
@@ -64,6 +66,8 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 	defer s.leave(c, x)
 	err := s.decode(c, x, a)
 	if err == nil {
+		x.body = bodyOf(c) // as long as the exchange lasts, not the handler
+		c.Set(bodyKey, nil)
 		x.visit, err = s.retries.Meet(c.Request().Context(), x.ask, x.row.ID)
 	}
 	if err != nil {

@@ -97,7 +97,7 @@ const maxHeader = 64 << 10
 // unread words the refusal of a request that could not be read as far as its route.
 // In OpenAI's shape, as on a route that is none.
 func (s *Server) unread(status int, fault string) door.Refusal {
-	p := &openai.Problem{Status: status, Type: invalid, Message: "The request cannot be read as HTTP/1.1."}
+	p := &openai.Problem{Status: status, Type: invalid, Message: "The request cannot be read as HTTP/1.1. If it was meant for HTTPS: this proxy is called by http://, or through a TLS proxy."}
 	switch status {
 	case http.StatusRequestHeaderFieldsTooLarge:
 		p.Message = fmt.Sprintf("The headers of the request are larger than the limit of %d bytes.", maxHeader)

@@ -227,6 +227,7 @@ func (x *exchange) record(r *proxy.Report) {
 // follow has a retry hear the answer of the request that it repeats, which has its
 // own row and its own line in the log.
 func (s *Server) follow(c echo.Context, x *exchange) error {
+	defer x.body.Close()
 	defer x.visit.Leave()
 	s.Metrics.Coalesced()
 	c.Set(closedKey, true)
