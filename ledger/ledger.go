@@ -17,7 +17,7 @@ type Config struct {
 	// MaxRows is the number of rows kept. Zero means any number.
 	MaxRows int
 	// Every is how long rows gather before they are written together. Zero
-	// means 20 ms.
+	// means 50 ms.
 	Every time.Duration
 	// Tend is how often the store is looked after when nothing is written. Zero
 	// means once an hour.
@@ -36,7 +36,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Every == 0 {
-		c.Every = 20 * time.Millisecond
+		c.Every = 50 * time.Millisecond
 	}
 	if c.Tend == 0 {
 		c.Tend = time.Hour

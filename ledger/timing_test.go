@@ -35,7 +35,7 @@ func TestRowsGather(t *testing.T) {
 		waits time.Duration // the longest time after which nothing is on disk yet
 		then  time.Duration
 	}{
-		{"by default", 0, 19 * time.Millisecond, 2 * time.Millisecond},
+		{"by default", 0, 49 * time.Millisecond, 2 * time.Millisecond},
 		{"as configured", time.Second, 990 * time.Millisecond, 20 * time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

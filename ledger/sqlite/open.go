@@ -21,11 +21,12 @@ const (
 
 // store is the file. All its fields are set once.
 type store struct {
-	end    sync.Once
-	path   string
-	reader *sql.DB
-	writer *sql.DB // nil when opened for reading only
-	lock   *sql.DB // holds the folder while it is open
+	end     sync.Once
+	path    string
+	reader  *sql.DB
+	writer  *sql.DB // nil when opened for reading only
+	writing writing
+	lock    *sql.DB // holds the folder while it is open
 }
 
 // Open opens the ledger in cfg.Dir and closes the rows that a dead process
@@ -61,6 +62,9 @@ func (s *store) open(ctx context.Context, cfg ledger.Config) error {
 	lost, err := recoverRows(ctx, s.writer)
 	if err != nil {
 		return fault(s.path, "close the rows of the last process", err)
+	}
+	if err := s.prepare(ctx); err != nil {
+		return err
 	}
 	cfg.Tell(lost)
 	return s.openReader(ctx)

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"oneslot/ledger"
 )
@@ -20,24 +21,44 @@ func (s *store) transact(ctx context.Context, rows []*ledger.Row, keep ledger.Ke
 		return false, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if err := insert(ctx, tx, rows); err != nil {
+	if err := s.insert(ctx, tx, rows); err != nil {
 		return false, err
 	}
-	if more, err = sweep(ctx, tx, keep); err != nil {
+	if more, err = s.sweep(ctx, tx, keep); err != nil {
 		return false, err
 	}
 	return more, tx.Commit()
 }
 
-func insert(ctx context.Context, tx *sql.Tx, rows []*ledger.Row) error {
+// writing are the statements of Write. They are made once: SQLite would take longer to
+// read them than to write a few rows.
+type writing struct {
+	put, byAge, byNumber *sql.Stmt
+}
+
+// prepare makes the statements.
+func (s *store) prepare(ctx context.Context) (err error) {
+	for _, one := range []struct {
+		to   **sql.Stmt
+		text string
+	}{
+		{&s.writing.put, upsert()},
+		{&s.writing.byAge, remove("created < ?")},
+		// Rows are numbered without gaps but for those deleted from the old end.
+		{&s.writing.byNumber, remove("seq <= (SELECT max(seq) FROM usage) - ?")},
+	} {
+		if *one.to, err = s.writer.PrepareContext(ctx, one.text); err != nil {
+			return fault(s.path, "prepare to write", err)
+		}
+	}
+	return nil
+}
+
+func (s *store) insert(ctx context.Context, tx *sql.Tx, rows []*ledger.Row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	put, err := tx.PrepareContext(ctx, upsert())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = put.Close() }()
+	put := tx.StmtContext(ctx, s.writing.put)
 	for _, r := range rows {
 		if _, err := put.ExecContext(ctx, values(r)...); err != nil {
 			return err
@@ -47,28 +68,29 @@ func insert(ctx context.Context, tx *sql.Tx, rows []*ledger.Row) error {
 }
 
 // sweep deletes by age and by number.
-func sweep(ctx context.Context, tx *sql.Tx, keep ledger.Keep) (more bool, err error) {
+func (s *store) sweep(ctx context.Context, tx *sql.Tx, keep ledger.Keep) (more bool, err error) {
 	var byAge, byNumber int64
 	if !keep.Since.IsZero() {
-		byAge, err = remove(ctx, tx, "created < ?", keep.Since.UnixMilli())
-		if err != nil {
+		if byAge, err = erase(ctx, tx.StmtContext(ctx, s.writing.byAge), keep.Since.UnixMilli()); err != nil {
 			return false, err
 		}
 	}
 	if keep.Most > 0 {
-		// Rows are numbered without gaps but for those deleted from the old end.
-		byNumber, err = remove(ctx, tx, "seq <= (SELECT max(seq) FROM usage) - ?", int64(keep.Most))
-		if err != nil {
+		if byNumber, err = erase(ctx, tx.StmtContext(ctx, s.writing.byNumber), int64(keep.Most)); err != nil {
 			return false, err
 		}
 	}
 	return byAge == ledger.MaxDelete || byNumber == ledger.MaxDelete, nil
 }
 
-// remove deletes ended rows that meet the condition.
-func remove(ctx context.Context, tx *sql.Tx, condition string, limit int64) (int64, error) {
-	done, err := tx.ExecContext(ctx, "DELETE FROM usage WHERE seq IN (SELECT seq FROM usage WHERE "+condition+
-		" AND outcome NOT IN ('queued','running') LIMIT ?)", limit, ledger.MaxDelete)
+// remove is the statement that deletes ended rows that meet a condition on a number.
+func remove(condition string) string {
+	return fmt.Sprintf("DELETE FROM usage WHERE seq IN (SELECT seq FROM usage WHERE %s AND outcome NOT IN ('queued','running') LIMIT %d)", condition, ledger.MaxDelete)
+}
+
+// erase runs a statement of remove and says how many rows it has deleted.
+func erase(ctx context.Context, rows *sql.Stmt, limit int64) (int64, error) {
+	done, err := rows.ExecContext(ctx, limit)
 	if err != nil {
 		return 0, err
 	}
