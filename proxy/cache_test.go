@@ -226,7 +226,11 @@ func TestTokenizingIsNotInTheWay(t *testing.T) {
 		x := r.start(`{"model":"ripple","stream":true,"sim":{"thinking":8,"answer":5,"prefill_tokens_per_second":-1},"messages":[{"role":"user","content":"` + prompt + `"}]}`)
 		synctest.Wait()
 		x.w.await(t, `"content"`)
+		said := time.Now()
 		x.w.await(t, `"finish_reason":"stop"`)
+		if waited := time.Since(said); waited > 500*time.Millisecond {
+			t.Errorf("the finish reason came %v behind the answer's begin", waited)
+		}
 		x.wait()
 		if x.err != nil || x.report.Tokens.CachedPrompt.Known() || x.report.Tokens.Prompt.Source != usage.Engine {
 			t.Errorf("%v, %+v", x.err, x.report.Tokens)

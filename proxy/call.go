@@ -104,6 +104,9 @@ func (p *pump) counting() (context.Context, context.CancelFunc) {
 // where the engine has not told the prompt.
 func (p *pump) expect(ctx context.Context) {
 	told, _ := p.meter.Told()
+	if p.order.watch.Follows(p.order.info) || !told.Known() {
+		p.pause()
+	}
 	prompt, cached := p.visit.Expect(ctx, told)
 	if !told.Known() && !prompt.Known() {
 		prompt = p.order.watch.Count(ctx, p.order.body, p.order.prompt)

@@ -37,8 +37,7 @@ type pump struct {
 	lost                 bool      // nothing more can be told to the client
 	begun, yielded       bool      // the answer is given out; it must not be, this time
 	owed                 bool      // the engine is done, which is to be said when the run has ended
-	left                 bool      // the visit in the cache is over
-	released             bool      // what the splitter held back is given out
+	left, released       bool      // the visit in the cache is over; the splitter holds nothing back
 
 	thinking thinkingSoFar
 	visit    cache.Visit // what the engine's prefix cache makes of the prompt
@@ -49,8 +48,9 @@ type pump struct {
 func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 	u := &pump{
 		order: o, call: o.call, client: client, began: time.Now(), live: newLive(o.call.Key), cfg: &p.cfg,
-		split: o.splitter(), meter: o.meter(), visit: o.watch.Visit(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
+		split: o.splitter(), visit: o.watch.Visit(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
 	}
+	u.meter = o.meter(u.pause)
 	u.sink = o.call.Talk.Sink(surface.Stage{
 		Client: client, Field: o.call.Field, Open: first(o.format.Open), Close: first(o.format.Close), Sources: o.call.Sources, Prompt: u.meter.Told,
 		Stop:    func() string { return u.split.Stop() },

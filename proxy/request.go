@@ -203,9 +203,10 @@ func (o *order) splitter() *split.Splitter {
 	return split.New(cfg)
 }
 
-func (o *order) meter() *usage.Meter {
+// meter counts what the run uses; pause is called before it asks a tokenizer.
+func (o *order) meter(pause func()) *usage.Meter {
 	cfg := usage.Config{
-		Counter: o.counter, Open: first(o.format.Open), Close: first(o.format.Close),
+		Counter: patient{o.counter, pause}, Open: first(o.format.Open), Close: first(o.format.Close),
 		OpenerGenerated: o.start() != reasoning.StartThinking, CacheOff: o.info.Cache.Off, CacheTold: o.info.Cache.Told,
 	}
 	if o.info.Dialect.Name == engine.VLLM {

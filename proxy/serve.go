@@ -129,7 +129,6 @@ func (p *pump) end() Report {
 	var report *Report
 	counted := func() usage.Report {
 		if report == nil {
-			p.leaveOff() // counting may take a call to the engine
 			r := p.report(reason)
 			report = &r
 		}
@@ -142,6 +141,25 @@ func (p *pump) end() Report {
 	}
 	counted()
 	return *report
+}
+
+// pause is called before what may take a while when the stream is over: the client
+// gets what there is, and the connection to the engine is free for questions.
+func (p *pump) pause() {
+	p.flush()
+	p.leaveOff()
+}
+
+// patient is a Counter of which the client need not know how long it takes.
+type patient struct {
+	usage.Counter
+	pause func()
+}
+
+// Count is of usage.Counter.
+func (c patient) Count(ctx context.Context, text string) (int, error) {
+	c.pause()
+	return c.Counter.Count(ctx, text)
 }
 
 // goOn readies the pump for the run that gives the answer, once the engine is

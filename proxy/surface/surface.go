@@ -64,7 +64,7 @@ type Sink interface {
 	// calls as raw JSON. Either may be empty.
 	Raw(members, tools string) error
 	// Finish ends the answer for a chat completion's finish reason. report tells
-	// what was used; it may take a call to the engine, so what need not wait for
-	// it is flushed before.
+	// what was used. Where that takes a while, such as a call to the engine, it
+	// first flushes what has been sent, so what need not wait for it is sent before.
 	Finish(reason string, report func() usage.Report) error
 }

@@ -70,10 +70,6 @@ func (s *stream) Finish(reason string, report func() usage.Report) error {
 	if err := s.client.Send(s.emitter.Finish(s.buf[:0], reason)); err != nil {
 		return err
 	}
-	// The finish must not wait for the counting.
-	if err := s.client.Flush(); err != nil {
-		return err
-	}
 	r := report()
 	if s.usage {
 		u := r.Wire(s.sources).AppendJSON(nil)

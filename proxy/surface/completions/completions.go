@@ -190,10 +190,6 @@ func (s *stream) Finish(reason string, report func() usage.Report) error {
 	if err := s.send(choice{text: s.shape.Leave(), reason: reason}); err != nil {
 		return err
 	}
-	// The finish must not wait for the counting.
-	if err := s.stage.Client.Flush(); err != nil {
-		return err
-	}
 	r := report()
 	if s.request.IncludeUsage {
 		s.buf = append(s.head(s.buf[:0]), `],"usage":`...)

@@ -166,10 +166,6 @@ func (s *stream) Finish(reason string, report func() usage.Report) error {
 	if err != nil {
 		return err
 	}
-	// What was said must not wait for the counting.
-	if err := s.stage.Client.Flush(); err != nil {
-		return err
-	}
 	r := report()
 	return s.stage.Client.End(func(e *downstream.Events) {
 		b := appendEnd([]byte(`{"type":"message_delta","delta":{`), reason, s.called > 0, &s.stage)

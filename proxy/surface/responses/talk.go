@@ -196,12 +196,6 @@ func (s *sink) Finish(reason string, report func() usage.Report) error {
 	if err != nil {
 		return err
 	}
-	if s.request.Stream {
-		// The end of the text must not wait for the counting.
-		if err := s.stage.Client.Flush(); err != nil {
-			return err
-		}
-	}
 	st.usage = usageOf(report(), s.stage.Sources)
 	if why == "" {
 		st.ended = time.Now().Unix()
