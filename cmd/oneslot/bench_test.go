@@ -7,10 +7,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // cannedEngine answers at once with perAnswer chunks, in the shape of SGLang.
@@ -87,7 +92,7 @@ func serveBench(b *testing.B, chunks int) string {
 	}
 	dir := b.TempDir()
 	file := filepath.Join(dir, "oneslot.yaml")
-	settings := fmt.Sprintf("data: %s\ntelemetry: {log: error}\nengines: [{name: spark, url: %q, model: ripple}]\n", dir, engine.URL)
+	settings := fmt.Sprintf("data: %s\ntelemetry: {log: error}\nqueue: {max_waiting_per_key: 64}\nengines: [{name: spark, url: %q, model: ripple}]\n", dir, engine.URL)
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		b.Fatal(err)
 	}
@@ -106,4 +111,62 @@ func serveBench(b *testing.B, chunks int) string {
 		}
 	})
 	return "http://" + line.Addr().String()
+}
+
+// BenchmarkHandOver hands the slot from one stream to the next: 32 clients ask without
+// a pause, the engine answers at once, and an operation is a stream. Beside the whole
+// program stands the least that could be called a proxy with a line, net/http's own
+// behind a semaphore, over the same loopback; the last figure is how many times its
+// rate the program makes.
+func BenchmarkHandOver(b *testing.B) {
+	url := serveBench(b, 1)
+	engine := httptest.NewServer(cannedEngine(1))
+	b.Cleanup(engine.Close)
+	target, err := neturl.Parse(engine.URL)
+	if err != nil {
+		b.Fatal(err)
+	}
+	slot := make(chan struct{}, 1)
+	pass := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	least := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		slot <- struct{}{}
+		defer func() { <-slot }()
+		pass.ServeHTTP(w, r)
+	}))
+	b.Cleanup(least.Close)
+	rest, ours := streams(b, least.URL), streams(b, url)
+	b.ReportMetric(rest, "semaphore-streams/s")
+	b.ReportMetric(ours, "streams/s")
+	b.ReportMetric(ours/rest, "x-semaphore")
+	b.ReportMetric(0, "ns/op")
+}
+
+// streams returns how many streams a second 32 clients get of b.N.
+func streams(b *testing.B, url string) float64 {
+	const clients = 32
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var all sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				resp, err := client.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"ripple","stream":true,"messages":[{"role":"user","content":"hi"}]}`)) //nolint:noctx // a benchmark
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				text, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if err != nil || !strings.HasSuffix(string(text), "data: [DONE]\n\n") || strings.Contains(string(text), "error") {
+					b.Errorf("%d %s %v", resp.StatusCode, text, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return float64(b.N) / time.Since(began).Seconds()
 }
