@@ -6,16 +6,19 @@ type batch struct {
 	order []string
 }
 
+// put takes the newest form of a row. What has ended stays as it is.
 func (b *batch) put(r *Row) {
 	if b.rows == nil {
 		b.rows = make(map[string]*Row)
 	}
-	if old, ok := b.rows[r.ID]; !ok {
+	switch old, ok := b.rows[r.ID]; {
+	case !ok:
+		own := *r
+		b.rows[r.ID] = &own
 		b.order = append(b.order, r.ID)
-	} else if !old.Outcome.Open() {
-		return
+	case old.Outcome.Open():
+		*old = *r
 	}
-	b.rows[r.ID] = r
 }
 
 // cut divides b after n rows.

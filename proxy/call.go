@@ -99,21 +99,6 @@ func (p *pump) counting() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(p.run.life), bound)
 }
 
-// expect gives the meter what is known of the prompt by own counts. They are
-// taken beside the stream where the engine's cache has to be predicted, else only
-// where the engine has not told the prompt.
-func (p *pump) expect(ctx context.Context) {
-	told, _ := p.meter.Told()
-	if p.order.watch.Follows(p.order.info) || !told.Known() {
-		p.pause()
-	}
-	prompt, cached := p.visit.Expect(ctx, told)
-	if !told.Known() && !prompt.Known() {
-		prompt = p.order.watch.Count(ctx, p.order.body, p.order.prompt)
-	}
-	p.meter.Expect(prompt, cached)
-}
-
 // idle says that the engine is done with the request. What is left is between here
 // and the client. A run that was stopped may still be being aborted, which would hit
 // the slot's next one: then it is said when that has ended.

@@ -229,19 +229,17 @@ func (o *order) estimate(ctx context.Context) usage.Count {
 	return usage.Count{N: n + words, Source: usage.Estimate}
 }
 
-// arrive begins the visit of a run in the engine's prefix cache.
-func (p *pump) arrive() {
-	if p.order.watch.Follows(p.order.info) {
-		p.visit.Begin(p.run.life, p.order.body, p.order.prompt, p.before)
+// expect gives the meter what is known of the prompt by own counts. They are
+// taken beside the stream where the engine's cache has to be predicted, else only
+// where the engine has not told the prompt.
+func (p *pump) expect(ctx context.Context) {
+	told, _ := p.meter.Told()
+	if p.order.watch.Follows(p.order.info) || !told.Known() {
+		p.pause()
 	}
-}
-
-// leaveCache ends the visit.
-func (p *pump) leaveCache() {
-	if p.left {
-		return
+	prompt, cached := p.visit.Expect(ctx, told)
+	if !told.Known() && !prompt.Known() {
+		prompt = p.order.watch.Count(ctx, p.order.body, p.order.prompt)
 	}
-	p.left = true
-	_, cached := p.meter.Told()
-	p.visit.Leave(p.meter.Written(), cached.Known())
+	p.meter.Expect(prompt, cached)
 }

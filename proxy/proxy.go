@@ -89,6 +89,7 @@ type target struct {
 type Proxy struct {
 	cfg     Config
 	targets map[string]*target // by slot name
+	buffers buffers
 
 	mu   sync.Mutex // guards runs
 	runs map[string]*live

@@ -28,12 +28,12 @@ type pump struct {
 	live   *live
 	body   io.ReadCloser // of the engine's response; nil when it is closed
 	cfg    *Config
+	pool   *buffers
 
 	began, first, turned time.Time // dispatch, first token, begin of the answer
 	reason               string    // finish reason, once seen
 	started              bool      // visible answer text or a tool call has come
-	calling              bool      // the latest text was a tool call's
-	bounded              bool      // the meter knows the boundary
+	calling, bounded     bool      // the latest text was a tool call's; the meter knows the boundary
 	lost                 bool      // nothing more can be told to the client
 	begun, yielded       bool      // the answer is given out; it must not be, this time
 	owed                 bool      // the engine is done, which is to be said when the run has ended
@@ -47,7 +47,7 @@ type pump struct {
 
 func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 	u := &pump{
-		order: o, call: o.call, client: client, began: time.Now(), live: newLive(o.call.Key), cfg: &p.cfg,
+		order: o, call: o.call, client: client, began: time.Now(), live: newLive(o.call.Key), cfg: &p.cfg, pool: &p.buffers,
 		split: o.splitter(), visit: o.watch.Visit(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
 	}
 	u.meter = o.meter(u.pause)
@@ -67,7 +67,7 @@ func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 // is complete; whole reports whether the engine ended its stream by itself,
 // which proves that its slot is free.
 func (p *pump) move(body io.Reader) (whole bool, err error) {
-	for data, fault := range events(flushing(timed{body, p.run}, p.flush), p.cfg.MaxEvent) {
+	for data, fault := range events(flushing(timed{body, p.run}, p.flush), p.cfg.MaxEvent, p.pool) {
 		if fault == nil {
 			fault = p.take(data)
 		}

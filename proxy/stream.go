@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"sync"
 	"time"
 
 	"oneslot/internal/openai"
@@ -22,9 +23,11 @@ const doneMarker = "[DONE]"
 // decoder drops an unfinished event without an error, and engines that die send
 // [DONE] all the same, so only a finish reason in an event says that the answer
 // is complete.
-func events(body io.Reader, maxEvent int) iter.Seq2[string, error] {
+func events(body io.Reader, maxEvent int, pool *buffers) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for data, err := range sse.Read(body, maxEvent) {
+		buf := pool.take()
+		defer pool.Put(buf)
+		for data, err := range sse.Read(body, maxEvent, *buf) {
 			switch {
 			case errors.Is(err, sse.ErrTooLong):
 				yield("", fmt.Errorf("%w of %d bytes", ErrEventTooLong, maxEvent))
@@ -40,6 +43,17 @@ func events(body io.Reader, maxEvent int) iter.Seq2[string, error] {
 			}
 		}
 	}
+}
+
+// buffers are what streams are read with.
+type buffers struct{ sync.Pool }
+
+func (b *buffers) take() *[]byte {
+	if buf, ok := b.Get().(*[]byte); ok {
+		return buf
+	}
+	buf := sse.NewBuffer()
+	return &buf
 }
 
 // isDone allows the blanks that some engines put around the marker.
@@ -146,4 +160,21 @@ func (p *pump) speak(now time.Time) {
 		p.first = now
 	}
 	p.arrive()
+}
+
+// arrive begins the visit of a run in the engine's prefix cache.
+func (p *pump) arrive() {
+	if p.order.watch.Follows(p.order.info) {
+		p.visit.Begin(p.run.life, p.order.body, p.order.prompt, p.before)
+	}
+}
+
+// leaveCache ends the visit.
+func (p *pump) leaveCache() {
+	if p.left {
+		return
+	}
+	p.left = true
+	_, cached := p.meter.Told()
+	p.visit.Leave(p.meter.Written(), cached.Known())
 }

@@ -41,7 +41,7 @@ func (m *marks) add(next mark, boundary int) {
 		m.list = m.list[:n-1]
 	}
 	if m.list == nil {
-		m.list = make([]mark, 0, keptMarks)
+		m.list = make([]mark, 0, keptMarks/8) // short answers are many
 	}
 	m.list = append(m.list, next)
 }

@@ -18,11 +18,15 @@ const (
 	atHand = 32 << 10
 )
 
+// NewBuffer returns what Read can begin to read with.
+func NewBuffer() []byte { return make([]byte, small) }
+
 // Read yields the data of each event that has some. An error of r other than its
-// end comes last, alone. limit bounds the data of an event, in bytes.
-func Read(r io.Reader, limit int) iter.Seq2[string, error] {
+// end comes last, alone. limit bounds the data of an event, in bytes. buf is one of
+// NewBuffer's, which is free again when the reading is over.
+func Read(r io.Reader, limit int, buf []byte) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		s := scanner{r: r, limit: limit, buf: make([]byte, small)}
+		s := scanner{r: r, limit: limit, buf: buf}
 		for {
 			data, err := s.event()
 			if err == nil && yield(data, nil) {

@@ -15,7 +15,7 @@ import (
 
 func read(t testing.TB, r io.Reader, limit int) (out []string, err error) {
 	t.Helper()
-	for data, fault := range events.Read(r, limit) {
+	for data, fault := range events.Read(r, limit, events.NewBuffer()) {
 		if fault != nil {
 			return out, fault
 		}
@@ -126,7 +126,7 @@ func TestBufferGrows(t *testing.T) {
 		return text.Read(p)
 	})
 	n := 0
-	for range events.Read(r, 100) {
+	for range events.Read(r, 100, events.NewBuffer()) {
 		n++
 	}
 	if n != 30_000 || sizes[0] != 4<<10 || slices.Max(sizes) > 32<<10 || sizes[5] < 30<<10 {
@@ -148,7 +148,7 @@ func TestReadsLate(t *testing.T) {
 		pieces = pieces[1:]
 		return n, nil
 	})
-	for data := range events.Read(r, 100) {
+	for data := range events.Read(r, 100, events.NewBuffer()) {
 		log = append(log, data)
 	}
 	if want := []string{"read", "a", "b", "read", "c", "read"}; !slices.Equal(log, want) {
@@ -164,8 +164,9 @@ func BenchmarkRead(b *testing.B) {
 	text := strings.Repeat(`data: {"id":"x","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`+"\n\n", 1000)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
+	buf := events.NewBuffer()
 	for b.Loop() {
-		for range events.Read(strings.NewReader(text), 1<<20) {
+		for range events.Read(strings.NewReader(text), 1<<20, buf) {
 			continue
 		}
 	}
