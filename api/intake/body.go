@@ -149,10 +149,10 @@ func (b *Body) Linger() {
 	if b == nil || b.done || b.asks() {
 		return
 	}
-	b.room.enter(b)
-	defer b.room.leave(b)
 	_ = b.control.Flush() // what cannot be sent on its way has no reader either
 	b.patience, b.began, b.got, b.until = lingering, time.Now(), 0, time.Time{}
+	b.room.enter(b)
+	defer b.room.leave(b)
 	_, _ = io.CopyN(io.Discard, b, 2*b.room.cfg.Body)
 }
 
