@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -51,6 +50,9 @@ func (s *Server) access(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil {
 			c.Error(err)
 		}
+		if c.Get(partedKey) != nil {
+			return nil
+		}
 		status := c.Response().Status
 		s.Metrics.Request(c.Path(), status, strings.HasPrefix(c.Response().Header().Get("Content-Type"), "text/event-stream"))
 		if status >= http.StatusInternalServerError && status != http.StatusServiceUnavailable && c.Get(closedKey) == nil {
@@ -79,16 +81,7 @@ func (s *Server) bound(c echo.Context) {
 // panic may hold anything, a prompt too, so only its type is logged.
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
-		defer func() {
-			switch p := recover(); p {
-			case nil:
-			case http.ErrAbortHandler:
-				panic(p)
-			default:
-				s.Log.Error("panic", zap.String("id", idOf(c)), zap.String("type", fmt.Sprintf("%T", p)), zap.ByteString("stack", debug.Stack()))
-				err = fmt.Errorf("api: panic of type %T", p)
-			}
-		}()
+		defer s.panicked(idOf(c), &err)
 		return next(c)
 	}
 }
@@ -124,8 +117,8 @@ func label(s string) string {
 const closedKey = "closed"
 
 // close writes the one outcome of a request to the ledger, the metrics and the log.
-func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
-	c.Set(closedKey, true)
+func (s *Server) close(x *exchange, r proxy.Report, err error) {
+	x.closed = true
 	row := &x.row
 	v := verdict{status: http.StatusOK, outcome: ledger.Served}
 	if err != nil {
@@ -160,7 +153,7 @@ func (s *Server) close(c echo.Context, x *exchange, r proxy.Report, err error) {
 			zap.String("outcome", string(row.Outcome)), zap.Int("status", row.Status), zap.String("reason", row.Reason), zap.String("finish_reason", row.FinishReason),
 			zap.Duration("wait", row.QueueWait), zap.Duration("prefill", row.Prefill), zap.Duration("slot", row.Slot),
 			tokenField("prompt_tokens", row.Tokens.Prompt), tokenField("thinking_tokens", row.Tokens.Thinking), tokenField("answer_tokens", row.Tokens.Answer),
-			x.tried(), zap.String("remote", c.Request().RemoteAddr), zap.String("error", errorText(err)),
+			x.tried(), zap.String("remote", x.remote), zap.String("error", errorText(err)),
 		)
 	}
 }

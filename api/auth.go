@@ -9,10 +9,15 @@ import (
 	"net/http"
 	"strings"
 
+	"oneslot/api/door"
+	"oneslot/api/origin"
+	"oneslot/api/report"
 	"oneslot/internal/openai"
+	"oneslot/proxy/surface/chat"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
 )
 
 // A Key is an API key that callers may use.
@@ -162,4 +167,74 @@ func (who caller) classOf(header, tier string) (queue.Class, error) {
 		class = who.maxClass
 	}
 	return class, nil
+}
+
+// cors answers preflights and marks answers for the listed origins; refusals
+// too, or a page could not tell why. Without a list there is no CORS.
+func (s *Server) cors() echo.MiddlewareFunc {
+	return middleware.CORSWithConfig(middleware.CORSConfig{
+		AllowOrigins: s.cfg.CORSOrigins,
+		AllowMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
+		ExposeHeaders: []string{
+			"X-Request-Id", "Request-Id", "X-Oneslot-Reason", "X-Oneslot-Position", "X-Oneslot-Wait-Ms", "X-Oneslot-Budget", report.NextAfter,
+			"X-Should-Retry", "Retry-After", "Retry-After-Ms", "WWW-Authenticate",
+		},
+		MaxAge: 600,
+	})
+}
+
+// guard keeps pages of other sites away from a proxy without keys. Such a proxy
+// trusts whoever reaches it, and on loopback a browser does, which sends what any
+// page tells it to: a POST of plain text, whose answer alone CORS withholds; and
+// anything at all, once the page's own name resolves to 127.0.0.1. A page knows no
+// key, so with keys there is nothing to guard.
+func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		switch {
+		case len(s.cfg.Keys) > 0:
+		case s.cfg.Loopback && !origin.Named(r.Host, s.cfg.Hosts):
+			return forbidden("host_not_allowed", "This proxy has no keys and answers on loopback only, so it does not answer under the name %q. Call it by its address, configure keys, or add the name to hosts.", cut(r.Host, maxLabel))
+		case r.Method != http.MethodGet && r.Method != http.MethodHead && !listed(c) && origin.Foreign(r):
+			return forbidden("origin_not_allowed", "This proxy has no keys, so web pages of other origins, such as %q, may not use it. Add the origin to cors_origins to allow it.", cut(r.Header.Get("Origin"), maxLabel))
+		}
+		return next(c)
+	}
+}
+
+// listed reports whether CORS lets the page's origin in.
+func listed(c echo.Context) bool {
+	return c.Response().Header().Get(echo.HeaderAccessControlAllowOrigin) != ""
+}
+
+func forbidden(code, format string, args ...any) *openai.Problem {
+	return &openai.Problem{Status: http.StatusForbidden, Type: invalid, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// maxHeader is how large the headers of a request may be, in bytes.
+const maxHeader = 64 << 10
+
+// unread words the refusal of a request that could not be read as far as its route.
+// In OpenAI's shape, as on a route that is none.
+func (s *Server) unread(status int, fault string) door.Refusal {
+	p := &openai.Problem{Status: status, Type: invalid, Message: "The request cannot be read as HTTP/1.1. If it was meant for HTTPS: this proxy is called by http://, or through a TLS proxy."}
+	switch status {
+	case http.StatusRequestHeaderFieldsTooLarge:
+		p.Message = fmt.Sprintf("The headers of the request are larger than the limit of %d bytes.", maxHeader)
+	case http.StatusExpectationFailed:
+		p.Message = "The header Expect asks for something that is not known here; only 100-continue is."
+	case http.StatusNotImplemented:
+		p.Message = "The Transfer-Encoding of the request is not known here; send it as chunked, or with a Content-Length."
+	case http.StatusHTTPVersionNotSupported:
+		p.Message = "The request is of a version of HTTP that is not known here; send it as HTTP/1.1."
+	default:
+		if fault != "" {
+			p.Message = "The request cannot be read as HTTP/1.1: " + fault + "."
+		}
+	}
+	s.Metrics.Request("", status, false)
+	return door.Refusal{
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {newID()}},
+		Body:   chat.API{}.Problem(p),
+	}
 }

@@ -20,7 +20,6 @@ import (
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
 	"oneslot/proxy/surface"
-	"oneslot/proxy/surface/responses"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -41,6 +40,10 @@ type exchange struct {
 	trace  *telemetry.Request
 	began  time.Time
 	hold   atomic.Pointer[queue.Hold] // the heartbeat timer looks at it too
+	turn   *queue.Turn                // nil before the line is joined, and once the turn is taken
+	ahead  func()                     // ends what is prepared while it waits
+	remote string                     // the caller's address
+	closed bool                       // it has its line in the log
 }
 
 // ran reports whether the request got a slot.
@@ -61,9 +64,10 @@ func (s *Server) answer(a surface.API) echo.HandlerFunc {
 }
 
 func (s *Server) serve(c echo.Context, a surface.API) error {
-	x := &exchange{began: time.Now(), row: s.newRow(c)}
+	x := &exchange{began: time.Now(), row: s.newRow(c), remote: c.Request().RemoteAddr}
 	x.trace = s.Telemetry.Begin(c.Request(), c.Path(), x.row.ID, x.began)
-	defer s.leave(c, x)
+	defer s.leave(x)
+	c.Set(closedKey, true) // it will have its line in the log
 	err := s.decode(c, x, a)
 	if err == nil {
 		x.body = bodyOf(c) // as long as the exchange lasts, not the handler
@@ -71,7 +75,7 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 		x.visit, err = s.retries.Meet(c.Request().Context(), x.ask, x.row.ID)
 	}
 	if err != nil {
-		s.close(c, x, proxy.NotRun(), err)
+		s.close(x, proxy.NotRun(), err)
 		return err
 	}
 	if x.visit.Follows() {
@@ -80,14 +84,28 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 	s.note(s.Ledger.Begin(x.row))
 	x.trace.Queued(x.row.Class)
 	if err := s.connect(c, x); err != nil {
-		s.close(c, x, proxy.NotRun(), x.settle(err))
+		s.close(x, proxy.NotRun(), x.settle(err))
 		return err
 	}
-	report, err := s.run(x.client.Context(), x)
-	s.used(x, report)
-	x.end(c, err)
-	s.close(c, x, report, x.settle(err))
+	x.ahead = s.Proxy.Ahead(context.WithoutCancel(x.client.Context()), x.call, x.pool.Slots())
+	x.turn, err = x.pool.Queue.Enter(x.client.Context(), x.job)
+	if err == nil && x.client.Holds(x.turn.Came()) && s.part(c, x) {
+		return nil
+	}
+	s.finish(x, err)
 	return nil
+}
+
+// finish runs a request, unless it has failed of err before, and accounts for it.
+func (s *Server) finish(x *exchange, err error) {
+	defer x.ahead()
+	report := proxy.NotRun()
+	if err == nil {
+		report, err = s.run(x.client.Context(), x)
+	}
+	s.used(x, report)
+	x.end(err)
+	s.close(x, report, x.settle(err))
 }
 
 // settle ends the part of the first connection. An answer that nobody has got is
@@ -105,35 +123,41 @@ func (x *exchange) settle(err error) error {
 
 // end tells the client of err, if it is still there, and notes the status that
 // it got: a stream that has begun, or a cancelled run, has its status already.
-func (x *exchange) end(c echo.Context, err error) {
+func (x *exchange) end(err error) {
 	if err != nil && judge(err).status != statusClientClosed {
 		x.client.Fail(err)
 	}
 	x.client.Release()
-	if c.Response().Committed {
-		x.row.Status = c.Response().Status
+	if told := x.client.Told(); told != 0 {
+		x.row.Status = told
 	}
 }
 
 // leave is the end of a request whose handler panics: it gets its outcome, and
 // the panic goes on to where it is logged.
-func (s *Server) leave(c echo.Context, x *exchange) {
+func (s *Server) leave(x *exchange) {
 	p := recover()
 	if p == nil {
 		return
+	}
+	if x.turn != nil { // nobody takes it
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = x.turn.Take(gone, nil)
+		x.ahead()
 	}
 	report := proxy.NotRun()
 	if x.ran() {
 		report = proxy.Report{} // what it used, nobody knows
 	}
 	if x.client != nil {
-		x.end(c, errPanic)
+		x.end(errPanic)
 	}
 	if x.visit != nil && !x.visit.Follows() {
 		x.visit.End(errPanic)
 	}
-	if c.Get(closedKey) == nil {
-		s.close(c, x, report, errPanic)
+	if !x.closed {
+		s.close(x, report, errPanic)
 	}
 	panic(p)
 }
@@ -144,8 +168,9 @@ var errPanic = errors.New("api: panic")
 // run waits for the slot and has the answer written.
 func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err error) {
 	report = proxy.NotRun()
-	defer s.Proxy.Ahead(ctx, x.call, x.pool.Slots())()
-	err = x.pool.Queue.Do(ctx, x.job, func(ctx context.Context, hold *queue.Hold) error {
+	turn := x.turn
+	x.turn = nil
+	err = turn.Take(ctx, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
 		pace := func() queue.Pace { live, _ := s.Proxy.Live(x.row.ID); return paceOf(live.Pace(x.job.Size)) }
 		hold.Shows(pace)
@@ -186,7 +211,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 // connect makes the client's side, which keeps it alive and informed in line.
 func (s *Server) connect(c echo.Context, x *exchange) error {
 	cfg := s.cfg.Client
-	cfg.Stream, cfg.Beat, cfg.Voice = x.call.Request.Stream, x.beat, x.call.Talk
+	cfg.Stream, cfg.Beat, cfg.Voice, cfg.Parts = x.call.Request.Stream, x.beat, x.call.Talk, true
 	if x.visit != nil {
 		cfg.Keep = x.visit.Keeper()
 	}
@@ -211,33 +236,10 @@ func (s *Server) connect(c echo.Context, x *exchange) error {
 	return nil
 }
 
-// response shows an answer to /v1/responses that is kept, or forgets it. Callers
-// have their own.
-func (s *Server) response(c echo.Context) error {
-	who, do := callerOf(c), s.responses.Get
-	if c.Request().Method == http.MethodDelete {
-		do = s.responses.Delete
+// engineOf is the name of the engine that has a slot.
+func (s *Server) engineOf(slot string) string {
+	if e := s.engineWith(slot); e != nil {
+		return e.Name()
 	}
-	text, err := do(c.Param("id"), who.name)
-	if err != nil {
-		return err
-	}
-	return c.Blob(http.StatusOK, "application/json", text)
-}
-
-// cancelResponse ends a response that waits or is being written; one that has
-// ended stays as it is.
-func (s *Server) cancelResponse(c echo.Context) error {
-	if err := s.cancelled(c); err != nil {
-		if kept := s.response(c); kept != nil {
-			return err
-		}
-		return nil
-	}
-	id, _ := requestID(c)
-	row, err := s.Ledger.Get(c.Request().Context(), id)
-	if err != nil {
-		return err
-	}
-	return c.Blob(http.StatusOK, "application/json", responses.Cancelled(id, row.Model, row.Created))
+	return slot
 }

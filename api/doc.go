@@ -66,8 +66,11 @@
 //
 // # Ownership
 //
-// The handler's goroutine lives as long as the request. It joins the line, waits
-// there, and runs the engine's answer through itself; downstream.Client writes
-// the heartbeats meanwhile, on a timer that ends before the handler returns. The
-// package starts no other goroutine; package board has one while anybody watches.
+// A request belongs to its handler's goroutine. It joins the line, waits there, and
+// runs the engine's answer through itself; downstream.Client writes the heartbeats
+// meanwhile, on a timer that ends with it. A request that still waits when its status
+// line goes out is handed to a goroutine of its own, which has the bare connection,
+// and the handler returns; Shutdown waits for both. While such a request runs, a
+// second goroutine watches for its caller's leaving, as net/http's does for a handler.
+// Package board has one more while anybody watches.
 package api

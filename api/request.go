@@ -2,10 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
+	"oneslot/api/intake"
 	"oneslot/api/retry"
 	"oneslot/internal/openai"
 	"oneslot/ledger"
@@ -13,7 +16,6 @@ import (
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/surface"
-	"oneslot/proxy/surface/messages"
 	"oneslot/queue"
 
 	"github.com/labstack/echo/v4"
@@ -159,31 +161,6 @@ func (s *Server) fieldOf(who caller, header string, hide bool) (openai.Reasoning
 	return field, nil
 }
 
-// countPath is where Anthropic's clients have tokens counted.
-const countPath = "/messages/count_tokens"
-
-// countTokens says how many tokens the prompt of a request of messages has, and how
-// that is known. It needs no slot.
-func (s *Server) countTokens(c echo.Context) error {
-	body, err := s.body(c)
-	if err != nil {
-		return err
-	}
-	req, _, err := messages.API{}.Decode(surface.In{ID: idOf(c), Body: body})
-	if err != nil {
-		return err
-	}
-	pool, ok := s.pool(c.Request().Context(), req.Model)
-	if !ok {
-		return unknownModel(req.Model)
-	}
-	n, err := s.Proxy.CountPrompt(c.Request().Context(), req, pool.Slots())
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusOK, map[string]any{"input_tokens": n.N, "oneslot": map[string]any{"source": n.Source}})
-}
-
 // backInLine notes that the request waits again: its slot went to a better one.
 func (s *Server) backInLine(x *exchange) {
 	x.hold.Store(nil)
@@ -224,23 +201,36 @@ func (x *exchange) record(r *proxy.Report) {
 	x.row.Prefill, x.row.Thinking, x.row.Answer = r.Prefill, r.Thinking, r.Answer
 }
 
-// follow has a retry hear the answer of the request that it repeats, which has its
-// own row and its own line in the log.
-func (s *Server) follow(c echo.Context, x *exchange) error {
-	defer x.body.Close()
-	defer x.visit.Leave()
-	s.Metrics.Coalesced()
-	c.Set(closedKey, true)
-	c.Response().Header().Set("X-Request-Id", x.visit.ID())
-	cfg := s.cfg.Client
-	cfg.Stream, cfg.Beat, cfg.Voice = x.call.Request.Stream, x.beat, downstream.Echo{Voice: x.call.Talk}
-	client, err := downstream.New(c.Response(), c.Request(), cfg)
-	if err != nil {
-		return err
+// body reads the whole request body: until that is done the server cannot tell
+// that a client has left, and no place in line is given to half a request.
+func (s *Server) body(c echo.Context) ([]byte, error) {
+	if coding := c.Request().Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, &openai.Problem{Status: http.StatusUnsupportedMediaType, Type: invalid, Message: fmt.Sprintf("The request body is compressed (Content-Encoding: %s). Send it as it is.", cut(coding, 40))}
 	}
-	defer client.Release()
-	err = x.visit.Follow(c.Request().Context(), client)
-	s.Log.Info("retry", zap.String("id", x.visit.ID()), zap.String("key", x.row.Key), zap.String("client_request_id", x.row.ClientRequestID),
-		zap.Bool("delivered", client.Delivered()), zap.String("remote", c.Request().RemoteAddr), zap.Bool("left", err != nil))
-	return nil
+	text, err := bodyOf(c).All(callerOf(c).name)
+	cfg := s.bodies.Config()
+	switch {
+	case err == nil, errors.Is(err, intake.ErrFull), errors.Is(err, intake.ErrKeyFull), errors.Is(err, intake.ErrClosed):
+		return text, err
+	case errors.Is(err, intake.ErrTooLarge):
+		return nil, &openai.Problem{
+			Status: http.StatusRequestEntityTooLarge, Type: invalid, Code: "request_too_large",
+			Message: fmt.Sprintf("The request body is larger than the limit of %d bytes (limits.body).", cfg.Body),
+		}
+	case errors.Is(err, intake.ErrSlow):
+		return nil, &openai.Problem{
+			Status: http.StatusRequestTimeout, Type: invalid, Code: "request_timeout",
+			Message: fmt.Sprintf("The request body came too slowly: it has %v, a second more for every %d bytes that have come, and %v at most.", cfg.Patience, cfg.Pace, cfg.Time),
+		}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, openai.Invalid("", "", "The request body ended before it was complete.")
+	default:
+		return nil, openai.Invalid("", "", "The request body cannot be read: its chunks are malformed, or the connection broke.")
+	}
+}
+
+// bodyOf is the body of a request, nil if it has none.
+func bodyOf(c echo.Context) *intake.Body {
+	b, _ := c.Get(bodyKey).(*intake.Body)
+	return b
 }

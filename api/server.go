@@ -21,6 +21,7 @@ import (
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
+	"oneslot/proxy/downstream/raw"
 	"oneslot/proxy/engine"
 	"oneslot/proxy/surface"
 	"oneslot/proxy/surface/chat"
@@ -105,6 +106,7 @@ type Server struct {
 	retries   *retry.Book
 	bodies    *intake.Room
 	draining  atomic.Bool
+	apart     raw.Crowd      // those who wait by themselves
 	responses *responses.API // may keep what it has answered
 	// The ledger, the folder of kept responses, was last seen failing.
 	unwritten, unkept atomic.Bool
@@ -228,15 +230,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.server.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.server.Close())
 	}
-	return nil
-}
-
-// engineOf is the name of the engine that has a slot.
-func (s *Server) engineOf(slot string) string {
-	if e := s.engineWith(slot); e != nil {
-		return e.Name()
-	}
-	return slot
+	return s.apart.Wait(ctx)
 }
 
 func (s *Server) engineWith(slot string) *engine.Engine {

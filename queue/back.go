@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"oneslot/queue/bell"
 	"oneslot/queue/eta"
 	"oneslot/queue/line"
 )
@@ -96,7 +97,8 @@ func (q *Queue) over(s *seat, h *hold, err error) (again bool, _ error) {
 	case q.stopping:
 		return false, ErrStopping
 	}
-	s.hold, s.wake, s.told.at.Place = nil, make(chan struct{}), 0
+	s.hold, s.bell, s.told.at.Place = nil, bell.New(), 0
+	q.bound(s)
 	s.first, s.late, s.asks = asked{}, asked{}, 0 // a wait of another kind
 	s.yields++
 	return true, nil

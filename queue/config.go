@@ -233,3 +233,18 @@ func refused(v line.Verdict, after time.Duration) error {
 
 // storeDown gives an error of the store its cause.
 func storeDown(err error) error { return fmt.Errorf("%w: %w", ErrStoreDown, err) }
+
+// Hopeless is an ErrHopeless: the foreseen wait, which the client would not have lived.
+type Hopeless struct {
+	ETA      Band
+	Patience time.Duration
+}
+
+// Error is ErrHopeless's.
+func (h *Hopeless) Error() string { return ErrHopeless.Error() }
+
+// Unwrap returns ErrHopeless.
+func (h *Hopeless) Unwrap() error { return ErrHopeless }
+
+// RetryAfter is the foreseen wait, 1 s to 60 s.
+func (h *Hopeless) RetryAfter() time.Duration { return within(h.ETA.P50) }

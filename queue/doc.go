@@ -1,6 +1,7 @@
 // Package queue is the waiting room in front of engines that answer one request
 // at a time. Do takes a job, waits for its turn, lends it an engine slot for the
-// length of a call and takes the slot back, whatever happens.
+// length of a call and takes the slot back, whatever happens. Enter and Take are its two
+// halves, for who would wait between them without a goroutine.
 //
 // The order is decided in one place, the pure type line.Line. It is kept by one of
 // two stores: in this process (NewMemory) or in Redis (NewRedis), where the same
@@ -41,6 +42,15 @@
 //     stays away for longer than MaxOutage (ErrStoreDown)
 //  13. at the grant, once more: client left, cancelled, lease lost. Work is not
 //     called then.
+//
+// # Contexts
+//
+// The context of Do, Enter and Take is the client's: when it ends while the job waits, the
+// place is gone at once; between Enter and Take nobody looks at it. The context given to
+// work has its values but not its end, since work must abort the engine before it hangs
+// up: work itself watches the client. It ends with the cause ErrSlotLost, ErrCancelled or
+// ErrStopping, or with ErrPreempted before the first token of a batch job (see
+// Hold.Begin), after which work is called again when the job's turn has come once more.
 //
 // # Order
 //

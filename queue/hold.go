@@ -100,7 +100,7 @@ func (q *Queue) accept(g line.Grant) *hold {
 		if q.wants[g.Slot] == g.Fence { // it was asked for before it was accepted
 			q.preemptLocked(h)
 		}
-		close(s.wake)
+		s.bell.Ring()
 	default:
 		return h
 	}

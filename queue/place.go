@@ -56,6 +56,20 @@ type Slot struct {
 	Clean bool          // idle, and its engine was seen idle after its last use
 }
 
+// told is where a job stood when the store last told it.
+type told struct {
+	at      line.Standing
+	of      int
+	running []line.Run
+	when    time.Time
+}
+
+// asked is what was to be predicted, and when.
+type asked struct {
+	question eta.Question
+	at       time.Time
+}
+
 // Place reports where the job id stands, false if it does not wait in this
 // process. It does no I/O. With Redis the position may be a few seconds old.
 func (q *Queue) Place(id string) (Place, bool) {

@@ -20,22 +20,6 @@ type Settler interface {
 	Settle(ctx context.Context, slot string) error
 }
 
-// Hopeless is an ErrHopeless: the wait that was foreseen, and that the client would
-// not have lived so long.
-type Hopeless struct {
-	ETA      Band
-	Patience time.Duration
-}
-
-// Error is ErrHopeless's.
-func (h *Hopeless) Error() string { return ErrHopeless.Error() }
-
-// Unwrap returns ErrHopeless.
-func (h *Hopeless) Unwrap() error { return ErrHopeless }
-
-// RetryAfter is the foreseen wait, 1 s to 60 s.
-func (h *Hopeless) RetryAfter() time.Duration { return within(h.ETA.P50) }
-
 // Queue is one process' end of the line. It is safe for concurrent use.
 //
 // Ownership: New starts the keeper and the listener of a store that leases;
@@ -105,32 +89,47 @@ func randomHex(n int) string {
 
 // Do joins the line, waits for a slot and lends it to work for the length of the
 // call. It returns work's error, or one of the causes of this package if work was
-// never called; if the hold was lost or cancelled and work failed, both. doc.go
-// lists what is checked in which order.
-//
-// ctx is the client's: when it ends while the job waits, the place is gone at
-// once. The context given to work has ctx's values but not its end, since work
-// must abort the engine before it hangs up: work itself watches the client. It
-// ends with the cause ErrSlotLost, ErrCancelled or ErrStopping, or with ErrPreempted
-// before the first token of a batch job (see Hold.Begin), after which work is called
-// again when the job's turn has come once more.
+// never called; if the hold was lost or cancelled and work failed, both. doc.go says
+// what is checked in which order, and what the contexts mean.
 func (q *Queue) Do(ctx context.Context, job Job, work func(ctx context.Context, hold *Hold) error) error {
-	s, err := q.enter(ctx, job)
+	t, err := q.Enter(ctx, job)
 	if err != nil {
 		return err
 	}
-	defer q.done()
+	return t.Take(ctx, work)
+}
+
+// Enter is the first part of Do: it joins the line. Without an error the caller owes
+// one call of Take.
+func (q *Queue) Enter(ctx context.Context, job Job) (*Turn, error) {
+	s, err := q.enter(ctx, job)
+	if err != nil {
+		return nil, err
+	}
 	if err := q.join(s); err != nil {
-		return err
+		q.done()
+		return nil, err
 	}
-	for again := true; again; {
-		if err = q.wait(ctx, s); err == nil {
-			again, err = q.lend(ctx, s, work)
-		} else {
-			again = false
-		}
-	}
-	return err
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.bound(s)
+	return &Turn{queue: q, seat: s}, nil
+}
+
+// A Turn is a job's wait and what follows. The wait itself needs no goroutine.
+type Turn struct {
+	queue *Queue
+	seat  *seat
+}
+
+// Came is closed when the wait is over: the job has a slot, or has to go.
+func (t *Turn) Came() <-chan struct{} { return t.seat.bell.Rung() }
+
+// forget takes a job that has its hold off the list of jobs.
+func (q *Queue) forget(s *seat) {
+	q.mu.Lock()
+	delete(q.jobs, s.job.ID)
+	q.mu.Unlock()
 }
 
 // Drain ends what waits in this process with ErrStopping and rejects what is

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"oneslot/queue/eta"
+	"oneslot/queue/bell"
 	"oneslot/queue/line"
 )
 
@@ -25,34 +25,20 @@ type Job struct {
 }
 
 // seat is a job's place, waiting or running. Its fields are guarded by Queue.mu,
-// but for wake, which is closed once, when hold or cause is set.
+// but for the bell's ringing.
 type seat struct {
 	job     Job
 	since   time.Time     // when Do was called
 	ran     time.Duration // of that, in slots that it gave back
 	yields  int           // how often it did
 	arrival int64         // 0: the join has not been answered
-	wake    chan struct{}
+	bell    *bell.Bell    // rings when hold or cause is set
 	hold    *hold
 	cause   error
 	told    told
 	first   asked // when it came
 	late    asked // at any time after that
 	asks    int   // how often
-}
-
-// told is where a job stood when the store last told it.
-type told struct {
-	at      line.Standing
-	of      int
-	running []line.Run
-	when    time.Time
-}
-
-// asked is what was to be predicted, and when.
-type asked struct {
-	question eta.Question
-	at       time.Time
 }
 
 // waits reports whether the store should have the seat's ticket in line.
@@ -67,7 +53,7 @@ func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 	if ctx.Err() != nil {
 		return nil, ErrLeft
 	}
-	s := &seat{job: job, since: time.Now(), wake: make(chan struct{})}
+	s := &seat{job: job, since: time.Now(), bell: bell.New()}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
@@ -116,22 +102,42 @@ func (q *Queue) despair(s *seat) error {
 		return nil
 	}
 	q.leave(s, &Hopeless{ETA: *p.ETA, Patience: s.job.Patience})
-	<-s.wake
+	<-s.bell.Rung()
 	return s.cause // nil if a grant was faster
+}
+
+// bound limits the wait of a seat. Call it under Queue.mu.
+func (q *Queue) bound(s *seat) {
+	s.bell.Limit(q.cfg.MaxWait-time.Since(s.since), func() { q.leave(s, ErrWaited) })
+}
+
+// Tell has f called once, when the wait is over; now, if it is. f must neither block
+// nor call the Queue.
+func (t *Turn) Tell(f func()) {
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	t.seat.bell.Tell(f)
+}
+
+// Take is the second part of Do: it waits until the wait is over, and calls work.
+func (t *Turn) Take(ctx context.Context, work func(ctx context.Context, hold *Hold) error) (err error) {
+	defer t.queue.done()
+	for again := true; again; {
+		if again, err = false, t.queue.wait(ctx, t.seat); err == nil {
+			again, err = t.queue.lend(ctx, t.seat, work)
+		}
+	}
+	return err
 }
 
 // wait returns nil when the job has its hold, else the cause of its end.
 func (q *Queue) wait(ctx context.Context, s *seat) error {
-	patience := time.NewTimer(q.cfg.MaxWait - time.Since(s.since))
-	defer patience.Stop()
 	select {
-	case <-s.wake:
+	case <-s.bell.Rung():
 	case <-ctx.Done():
 		q.leave(s, ErrLeft)
-	case <-patience.C:
-		q.leave(s, ErrWaited)
 	}
-	<-s.wake // by now or soon: leave has closed it, or a grant was faster
+	<-s.bell.Rung() // by now or soon: leave has rung it, or a grant was faster
 	q.learn(s, time.Now())
 	if s.cause == nil && ctx.Err() != nil {
 		q.forget(s)
@@ -158,15 +164,8 @@ func (q *Queue) endLocked(s *seat, cause error) bool {
 	}
 	s.cause = cause
 	delete(q.jobs, s.job.ID)
-	close(s.wake)
+	s.bell.Ring()
 	return true
-}
-
-// forget takes a job that has its hold off the list of jobs.
-func (q *Queue) forget(s *seat) {
-	q.mu.Lock()
-	delete(q.jobs, s.job.ID)
-	q.mu.Unlock()
 }
 
 // endWaitingLocked ends every waiting job and returns their ids.

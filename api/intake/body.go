@@ -156,6 +156,13 @@ func (b *Body) Linger() {
 	_, _ = io.CopyN(io.Discard, b, 2*b.room.cfg.Body)
 }
 
+// Part lets the request and its connection go. After it only Close may be called.
+func (b *Body) Part() {
+	if b != nil {
+		b.req, b.control = nil, nil
+	}
+}
+
 // Close gives back what was reserved.
 func (b *Body) Close() {
 	if b != nil && b.held > 0 {

@@ -24,7 +24,8 @@
 //
 // # Ownership
 //
-// A Body belongs to the handler of its request. Room.Close, from any goroutine, leaves
-// a second to what is still coming, and what comes later: a retry may still be owed an
-// answer. What has been read is not touched. The package starts no goroutine.
+// A Body belongs to the handler of its request; after Part, to whoever ends the request.
+// Room.Close, from any goroutine, leaves a second to what is still coming, and what comes
+// later: a retry may still be owed an answer. What has been read is not touched. The
+// package starts no goroutine.
 package intake

@@ -3,43 +3,14 @@ package downstream
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"math"
 	"net/http"
 	"sync"
 	"time"
 
 	"oneslot/internal/openai"
+	"oneslot/proxy/downstream/raw"
 )
-
-// A Beat says how a waiting client is kept alive.
-type Beat uint8
-
-// The ways to keep a client alive. The zero value is BeatComment.
-const (
-	// BeatComment sends SSE comments that say what goes on.
-	BeatComment Beat = iota
-	// BeatChunk sends chunks that say nothing, for clients that cannot read comments.
-	BeatChunk
-	// BeatOff sends nothing.
-	BeatOff
-)
-
-var beatNames = [...]string{"comment", "chunk", "off"}
-
-// UnmarshalText reads comment, chunk or off.
-func (b *Beat) UnmarshalText(text []byte) error {
-	for i, name := range beatNames {
-		if string(text) == name {
-			*b = Beat(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("heartbeat mode %q is none of %v", text, beatNames)
-}
-
-// MarshalText returns the name that UnmarshalText reads.
-func (b Beat) MarshalText() ([]byte, error) { return []byte(beatNames[b]), nil }
 
 // Config says what a client hears, and when while there is nothing to say.
 type Config struct {
@@ -59,6 +30,10 @@ type Config struct {
 	// WriteTimeout bounds each write, so that a client that stopped reading is
 	// found. Zero means 30 s.
 	WriteTimeout time.Duration
+	// Parts has a caller who waits for longer go on without the server's goroutine and
+	// buffers, where that can be: the handler asks Holds and calls Part. Zero means
+	// that it stays to the end.
+	Parts bool
 	// Keep has the answer go on without its caller. No call fails then: what becomes
 	// of an answer without a caller is for Keep.Wanted to say. Zero means that the
 	// answer ends with its caller.
@@ -73,11 +48,13 @@ type Config struct {
 // that nothing is written. Between the two, the handler's goroutine and the
 // heartbeat timer write, one at a time.
 type Client struct {
-	request *http.Request
-	cfg     Config
+	cfg Config
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex      // guards what follows
+	caller   context.Context // ends when the caller has left
 	out      *outlet
+	parted   *raw.Conn     // nil while the server has the connection
+	begun    chan struct{} // closed when tick has sent the status line; nil if the caller is not to part
 	timer    *time.Timer
 	told     int  // the status line that has gone out; 0 is none yet
 	ended    bool // the answer is complete, or an error was told
@@ -105,7 +82,10 @@ func New(w http.ResponseWriter, r *http.Request, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{request: r, cfg: cfg, last: time.Now(), out: out}
+	c := &Client{caller: r.Context(), cfg: cfg, last: time.Now(), out: out}
+	if cfg.Parts && raw.Able(out.inner, r) {
+		c.begun = make(chan struct{})
+	}
 	if cfg.Keep != nil {
 		c.unwatch = context.AfterFunc(r.Context(), c.lose)
 	}
@@ -132,7 +112,9 @@ func (c *Client) Context() context.Context {
 	if k := c.cfg.Keep; k != nil {
 		return k.Wanted
 	}
-	return c.request.Context()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.caller
 }
 
 // OnCommit sets what adds headers just before the status line goes out.
@@ -170,11 +152,11 @@ func (c *Client) setStatus(status func() string, waiting bool) {
 	c.status, c.waiting = status, waiting
 }
 
-// Committed reports whether the status line has gone out.
-func (c *Client) Committed() bool {
+// Told is the status that has gone out, 0 if none has.
+func (c *Client) Told() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.told != 0
+	return c.told
 }
 
 // Beats is how many signs of life were sent.
@@ -205,15 +187,21 @@ func (c *Client) tick() {
 		return
 	}
 	due := time.Since(c.last) >= c.cfg.Heartbeat
-	if c.told == 0 {
+	begins := c.told == 0
+	if begins {
+		if c.begun != nil {
+			c.out.Header().Set("Connection", "close") // no server will listen to it
+		}
 		c.commit(http.StatusOK)
-		due = true
 	}
-	if due {
+	if due || begins {
 		if c.beats() {
 			c.beat()
 		}
 		c.flush()
+	}
+	if begins && c.begun != nil {
+		close(c.begun)
 	}
 	if c.beats() {
 		c.timer.Reset(max(c.cfg.Heartbeat-time.Since(c.last), time.Millisecond))

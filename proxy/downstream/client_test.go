@@ -20,11 +20,11 @@ func TestStreamIsCommittedInTime(t *testing.T) {
 		c.SetStatus(func() string { return "queue position=2" })
 		c.OnCommit(func(h http.Header) { h.Set("X-Oneslot-Position", "2") })
 		pass(499 * time.Millisecond)
-		if w.statuses != 0 || c.Committed() {
+		if w.statuses != 0 || c.Told() != 0 {
 			t.Errorf("status %d went out early", w.status)
 		}
 		pass(time.Millisecond)
-		if w.status != 200 || !c.Committed() {
+		if w.status != 200 || c.Told() == 0 {
 			t.Errorf("status is %d after 500 ms", w.status)
 		}
 		for key, want := range map[string]string{"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no", "X-Oneslot-Position": "2", "Content-Length": ""} {
@@ -369,7 +369,7 @@ func TestTimerAndHandlerAtOnce(t *testing.T) {
 			for range 300 {
 				c.SetStatus(func() string { return "s" })
 				c.OnCommit(nil)
-				c.Committed()
+				c.Told()
 				<-time.After(time.Millisecond)
 			}
 		})

@@ -23,6 +23,7 @@
 // # Ownership
 //
 // A Client starts no goroutine that lives on; its timer runs in one of its own
-// for the length of a write. The handler calls Release before it returns, and
-// nothing is written after that.
+// for the length of a write. Who made it calls Release at the end, and nothing is
+// written after that. A handler that would return before has its client Part: the bare
+// connection (package raw) goes on with the answer, to Close.
 package downstream

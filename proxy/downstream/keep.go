@@ -55,7 +55,7 @@ func (c *Client) fault() error {
 func (c *Client) Delivered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ended && c.err == nil && c.request.Context().Err() == nil
+	return c.ended && c.err == nil && c.caller.Err() == nil
 }
 
 // Follow makes c speak like o, whose answer it repeats: the headers, what a heartbeat

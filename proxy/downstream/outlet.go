@@ -1,9 +1,12 @@
 package downstream
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
+
+	"oneslot/proxy/downstream/raw"
 )
 
 // errNoFlush is returned for a writer that keeps what it is given to itself.
@@ -38,6 +41,11 @@ func newOutlet(w http.ResponseWriter, timeout time.Duration) (*outlet, error) {
 	return &outlet{ResponseWriter: w, inner: inner, control: http.NewResponseController(inner), timeout: timeout}, nil
 }
 
+// move has what follows written to w.
+func (o *outlet) move(w http.ResponseWriter) {
+	o.ResponseWriter, o.inner, o.control = w, w, http.NewResponseController(w)
+}
+
 func (o *outlet) pending() bool { return len(o.buf) > 0 }
 
 // flush sends what was written, bounded by the write timeout.
@@ -54,4 +62,60 @@ func (o *outlet) flush() error {
 		}
 	}
 	return o.control.Flush()
+}
+
+// Holds waits until came is closed, or the caller is gone. It reports whether before
+// that the silence has had the status line sent, and the client is to part.
+func (c *Client) Holds(came <-chan struct{}) (parts bool) {
+	c.mu.Lock()
+	begun, caller := c.begun, c.caller
+	c.mu.Unlock()
+	if begun == nil {
+		return false
+	}
+	select {
+	case <-came:
+	case <-caller.Done():
+	case <-begun:
+		parts = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun = nil
+	return parts
+}
+
+// Part has a client whose status line has gone out go on over the bare connection: the
+// writer and the request that it was made with are let go, and the handler may return.
+// ctx ends when the caller has left, which its holder finds out by the connection. On
+// an error all stays as it was.
+func (c *Client) Part(ctx context.Context) (*raw.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil || c.caller.Err() != nil {
+		return nil, errAway
+	}
+	conn, err := raw.Take(c.out.inner)
+	if err != nil {
+		return nil, err
+	}
+	c.out.move(conn)
+	c.caller, c.parted = ctx, conn
+	if c.unwatch != nil {
+		c.unwatch()
+		c.unwatch = context.AfterFunc(ctx, c.lose)
+	}
+	return conn, nil
+}
+
+// Close ends the answer of a client that has parted, and its connection. What is not
+// whole breaks off.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended && c.err == nil {
+		_ = c.out.control.SetWriteDeadline(time.Now().Add(c.out.timeout))
+		_ = c.parted.End() // nobody is left to be told of a caller that does not read it
+	}
+	_ = c.parted.Close()
 }

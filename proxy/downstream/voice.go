@@ -1,10 +1,40 @@
 package downstream
 
 import (
+	"fmt"
 	"strings"
 
 	"oneslot/internal/openai"
 )
+
+// A Beat says how a waiting client is kept alive.
+type Beat uint8
+
+// The ways to keep a client alive. The zero value is BeatComment.
+const (
+	// BeatComment sends SSE comments that say what goes on.
+	BeatComment Beat = iota
+	// BeatChunk sends chunks that say nothing, for clients that cannot read comments.
+	BeatChunk
+	// BeatOff sends nothing.
+	BeatOff
+)
+
+var beatNames = [...]string{"comment", "chunk", "off"}
+
+// UnmarshalText reads comment, chunk or off.
+func (b *Beat) UnmarshalText(text []byte) error {
+	for i, name := range beatNames {
+		if string(text) == name {
+			*b = Beat(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("heartbeat mode %q is none of %v", text, beatNames)
+}
+
+// MarshalText returns the name that UnmarshalText reads.
+func (b Beat) MarshalText() ([]byte, error) { return []byte(beatNames[b]), nil }
 
 // A Voice words what is not the answer. Its methods run under the Client's lock,
 // one at a time and never beside a function that was given to Write or End.

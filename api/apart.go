@@ -1,0 +1,167 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"oneslot/proxy/downstream"
+	"oneslot/proxy/downstream/raw"
+	"oneslot/proxy/surface"
+	"oneslot/proxy/surface/messages"
+	"oneslot/proxy/surface/responses"
+
+	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
+)
+
+// partedKey marks a request whose answer goes on when its handler has returned.
+const partedKey = "parted"
+
+// part has a request wait on without its handler, whose stack and whose connection's
+// buffers are most of what a waiting client costs. It reports whether that is so.
+func (s *Server) part(c echo.Context, x *exchange) bool {
+	ctx, leave := context.WithCancel(context.Background())
+	conn, err := x.client.Part(ctx)
+	if err != nil {
+		leave()
+		return false
+	}
+	x.body.Part()
+	c.Set(partedKey, true)
+	s.apart.Add(conn)
+	go s.wait(&parted{exchange: x, conn: conn, leave: leave, path: c.Path()})
+	return true
+}
+
+// parted is a request whose handler has returned.
+type parted struct {
+	*exchange
+	conn  *raw.Conn
+	leave context.CancelFunc // says that the caller has left
+	path  string
+}
+
+// wait sits out the wait. Its stack is to stay as small as it is at the start of a
+// goroutine.
+func (s *Server) wait(x *parted) {
+	x.turn.Tell(x.conn.Wake)
+	if x.conn.Watch() {
+		x.leave()
+	}
+	s.resume(x)
+}
+
+// resume runs the request and ends it.
+func (s *Server) resume(x *parted) {
+	watched := make(chan struct{})
+	x.conn.Again()
+	go func() {
+		defer close(watched)
+		if x.conn.Watch() {
+			x.leave()
+		}
+	}()
+	defer func() {
+		x.conn.Wake()
+		<-watched
+		x.client.Close()
+		x.leave()
+		s.Metrics.Request(x.path, http.StatusOK, x.row.Stream)
+		s.apart.Done(x.conn)
+	}()
+	defer s.panicked(x.row.ID, nil)
+	defer s.leave(x.exchange)
+	s.finish(x.exchange, nil)
+}
+
+// follow has a retry hear the answer of the request that it repeats, which has its
+// own row and its own line in the log.
+func (s *Server) follow(c echo.Context, x *exchange) error {
+	defer x.body.Close()
+	defer x.visit.Leave()
+	s.Metrics.Coalesced()
+	c.Response().Header().Set("X-Request-Id", x.visit.ID())
+	cfg := s.cfg.Client
+	cfg.Stream, cfg.Beat, cfg.Voice = x.call.Request.Stream, x.beat, downstream.Echo{Voice: x.call.Talk}
+	client, err := downstream.New(c.Response(), c.Request(), cfg)
+	if err != nil {
+		return err
+	}
+	defer client.Release()
+	err = x.visit.Follow(c.Request().Context(), client)
+	s.Log.Info("retry", zap.String("id", x.visit.ID()), zap.String("key", x.row.Key), zap.String("client_request_id", x.row.ClientRequestID),
+		zap.Bool("delivered", client.Delivered()), zap.String("remote", c.Request().RemoteAddr), zap.Bool("left", err != nil))
+	return nil
+}
+
+// panicked is deferred by whoever may panic; err gets the error that stands for it.
+func (s *Server) panicked(id string, err *error) {
+	switch p := recover(); p {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(p)
+	default:
+		s.Log.Error("panic", zap.String("id", id), zap.String("type", fmt.Sprintf("%T", p)), zap.ByteString("stack", debug.Stack()))
+		if err != nil {
+			*err = fmt.Errorf("api: panic of type %T", p)
+		}
+	}
+}
+
+// response shows an answer to /v1/responses that is kept, or forgets it. Callers
+// have their own.
+func (s *Server) response(c echo.Context) error {
+	who, do := callerOf(c), s.responses.Get
+	if c.Request().Method == http.MethodDelete {
+		do = s.responses.Delete
+	}
+	text, err := do(c.Param("id"), who.name)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "application/json", text)
+}
+
+// cancelResponse ends a response that waits or is being written; one that has
+// ended stays as it is.
+func (s *Server) cancelResponse(c echo.Context) error {
+	if err := s.cancelled(c); err != nil {
+		if kept := s.response(c); kept != nil {
+			return err
+		}
+		return nil
+	}
+	id, _ := requestID(c)
+	row, err := s.Ledger.Get(c.Request().Context(), id)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, "application/json", responses.Cancelled(id, row.Model, row.Created))
+}
+
+// countPath is where Anthropic's clients have tokens counted.
+const countPath = "/messages/count_tokens"
+
+// countTokens says how many tokens the prompt of a request of messages has, and how
+// that is known. It needs no slot.
+func (s *Server) countTokens(c echo.Context) error {
+	body, err := s.body(c)
+	if err != nil {
+		return err
+	}
+	req, _, err := messages.API{}.Decode(surface.In{ID: idOf(c), Body: body})
+	if err != nil {
+		return err
+	}
+	pool, ok := s.pool(c.Request().Context(), req.Model)
+	if !ok {
+		return unknownModel(req.Model)
+	}
+	n, err := s.Proxy.CountPrompt(c.Request().Context(), req, pool.Slots())
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, map[string]any{"input_tokens": n.N, "oneslot": map[string]any{"source": n.Source}})
+}

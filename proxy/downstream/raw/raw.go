@@ -1,0 +1,154 @@
+package raw
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Conn is the connection of a caller whose chunked answer has begun. Writes come from
+// one goroutine at a time, and so does Watch; Wake may come from any.
+type Conn struct {
+	net.Conn
+	frame []byte  // of the chunk that is written
+	heard [1]byte // by Watch
+	woken atomic.Bool
+}
+
+// Able reports whether the answer to r can be taken over: HTTP/1.0 knows no chunks.
+func Able(w http.ResponseWriter, r *http.Request) bool {
+	for {
+		switch x := w.(type) {
+		case http.Hijacker:
+			return r.ProtoMajor == 1 && r.ProtoMinor >= 1
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = x.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
+// Take takes the connection over from the server, which must have sent the head of a
+// chunked answer. After that w is not to be used any more.
+func Take(w http.ResponseWriter) (*Conn, error) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("raw: the server keeps its connection: %w", err)
+	}
+	return &Conn{Conn: conn}, nil
+}
+
+// Header is empty: the head has been sent.
+func (c *Conn) Header() http.Header { return http.Header{} }
+
+// WriteHeader does nothing: the head has been sent.
+func (c *Conn) WriteHeader(int) {}
+
+// keepFrame is the largest frame kept between writes, in bytes: those who wait are many
+// and are told little.
+const keepFrame = 64 << 10
+
+// Write sends p as one chunk.
+func (c *Conn) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil // an empty chunk would be the end
+	}
+	c.frame = append(strconv.AppendInt(c.frame[:0], int64(len(p)), 16), "\r\n"...)
+	c.frame = append(append(c.frame, p...), "\r\n"...)
+	_, err := c.Conn.Write(c.frame)
+	if cap(c.frame) > keepFrame {
+		c.frame = nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// FlushError has nothing to do: Write has sent it all.
+func (c *Conn) FlushError() error { return nil }
+
+// Watch waits until the caller has left, and reports true; or until Wake is called. A
+// caller that goes on speaking is not listened to, as little as by net/http: whether it
+// leaves shows when it is written to.
+func (c *Conn) Watch() (left bool) {
+	_, err := c.Read(c.heard[:])
+	return err != nil && !c.woken.Load()
+}
+
+// Wake ends Watch, now or when it is called.
+func (c *Conn) Wake() {
+	c.woken.Store(true)
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // of a closed one Watch ends by itself
+}
+
+// Again readies the Conn for another Watch, after one that was woken.
+func (c *Conn) Again() {
+	c.woken.Store(false)
+	_ = c.SetReadDeadline(time.Time{})
+}
+
+// End sends what ends a whole answer.
+func (c *Conn) End() error {
+	_, err := c.Conn.Write([]byte("0\r\n\r\n"))
+	return err
+}
+
+// A Crowd is who waits by connections of their own. The zero Crowd is empty.
+type Crowd struct {
+	mu    sync.Mutex // guards what follows
+	all   map[*Conn]struct{}
+	empty chan struct{} // closed when the last one goes; nil while nobody asks
+}
+
+// Add counts one in.
+func (c *Crowd) Add(one *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[*Conn]struct{}{}
+	}
+	c.all[one] = struct{}{}
+}
+
+// Done counts one out.
+func (c *Crowd) Done(one *Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.all, one); len(c.all) == 0 && c.empty != nil {
+		close(c.empty)
+		c.empty = nil
+	}
+}
+
+// Wait waits until nobody is there. When ctx ends before, it closes the connections of
+// those who are, and returns its error.
+func (c *Crowd) Wait(ctx context.Context) error {
+	c.mu.Lock()
+	if len(c.all) == 0 {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.empty == nil {
+		c.empty = make(chan struct{})
+	}
+	empty := c.empty
+	c.mu.Unlock()
+	select {
+	case <-empty:
+		return nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for one := range c.all {
+		_ = one.Close()
+	}
+	return ctx.Err()
+}

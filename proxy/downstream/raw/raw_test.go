@@ -1,0 +1,226 @@
+package raw_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"oneslot/proxy/downstream/raw"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// one is a listener of a single connection.
+type one struct {
+	conn chan net.Conn
+	done chan struct{}
+}
+
+func (o *one) Accept() (net.Conn, error) {
+	select {
+	case c := <-o.conn:
+		return c, nil
+	case <-o.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (o *one) Close() error {
+	select {
+	case <-o.done:
+	default:
+		close(o.done)
+	}
+	return nil
+}
+
+func (o *one) Addr() net.Addr { return &net.TCPAddr{} }
+
+// taken lets test speak to a Conn that was taken out of a server, whose answer had
+// begun with "first".
+func taken(t *testing.T, test func(t *testing.T, c *raw.Conn, far net.Conn, got *http.Response)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		line := &one{conn: make(chan net.Conn, 1), done: make(chan struct{})}
+		line.conn <- near
+		conns := make(chan *raw.Conn, 1)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !raw.Able(w, r) {
+				t.Error("the answer cannot be taken over")
+			}
+			w.Header().Set("Connection", "close")
+			_, _ = io.WriteString(w, "first ")
+			_ = http.NewResponseController(w).Flush()
+			c, err := raw.Take(w)
+			if err != nil {
+				t.Error(err)
+			}
+			conns <- c
+		})}
+		served := make(chan struct{})
+		go func() { defer close(served); _ = server.Serve(line) }()
+		defer func() { _ = server.Close(); _ = far.Close(); <-served }()
+		go func() { _, _ = io.WriteString(far, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }()
+		resp, err := http.ReadResponse(bufio.NewReader(far), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := <-conns
+		defer c.Close()
+		test(t, c, far, resp)
+	})
+}
+
+// TestAnswerGoesOn: what is written after the taking over follows what was written
+// before, and the answer is whole only if its end was written.
+func TestAnswerGoesOn(t *testing.T) {
+	long := strings.Repeat("long", 30_000)
+	for _, whole := range []bool{true, false} {
+		taken(t, func(t *testing.T, c *raw.Conn, _ net.Conn, got *http.Response) {
+			go func() {
+				c.WriteHeader(500) // too late
+				for _, text := range []string{"second ", "", long, " end"} {
+					if n, err := c.Write([]byte(text)); n != len(text) || err != nil || c.FlushError() != nil || len(c.Header()) > 0 {
+						t.Errorf("writing %d bytes: %d, %v", len(text), n, err)
+					}
+				}
+				if whole {
+					if err := c.End(); err != nil {
+						t.Error(err)
+					}
+				}
+				_ = c.Close()
+			}()
+			text, err := io.ReadAll(got.Body)
+			if string(text) != "first second "+long+" end" || (err == nil) != whole || got.StatusCode != 200 || !got.Close {
+				t.Errorf("got %d, %d bytes, error %v, whole %v, close %v", got.StatusCode, len(text), err, whole, got.Close)
+			}
+		})
+	}
+}
+
+// TestWatch: it ends when the caller has left, when it is woken, before or after it has
+// begun, and when the caller speaks.
+func TestWatch(t *testing.T) {
+	for name, x := range map[string]struct {
+		first bool // before Watch
+		do    func(c *raw.Conn, far net.Conn)
+		left  bool
+	}{
+		"leaves":         {false, func(_ *raw.Conn, far net.Conn) { _ = far.Close() }, true},
+		"has left":       {true, func(_ *raw.Conn, far net.Conn) { _ = far.Close() }, true},
+		"is woken":       {false, func(c *raw.Conn, _ net.Conn) { c.Wake() }, false},
+		"has been woken": {true, func(c *raw.Conn, _ net.Conn) { c.Wake() }, false},
+		"speaks":         {false, func(_ *raw.Conn, far net.Conn) { _, _ = far.Write([]byte("x")) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			taken(t, func(t *testing.T, c *raw.Conn, far net.Conn, _ *http.Response) {
+				if x.first {
+					x.do(c, far)
+				} else {
+					go func() { <-time.After(time.Hour); x.do(c, far) }()
+				}
+				if left := c.Watch(); left != x.left {
+					t.Errorf("left is %v", left)
+				}
+				if x.left {
+					return
+				}
+				c.Again()
+				go func() { <-time.After(time.Hour); _ = far.Close() }()
+				began := time.Now()
+				if left := c.Watch(); !left || time.Since(began) != time.Hour {
+					t.Errorf("the second time left is %v after %v", left, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// TestWriteToOneWhoDoesNotRead fails in time.
+func TestWriteToOneWhoDoesNotRead(t *testing.T) {
+	taken(t, func(t *testing.T, c *raw.Conn, _ net.Conn, _ *http.Response) {
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+		var slow net.Error
+		if n, err := c.Write([]byte("x")); n != 0 || !errors.As(err, &slow) || !slow.Timeout() {
+			t.Errorf("wrote %d, %v", n, err)
+		}
+	})
+}
+
+// hijackable is a writer that has a connection, wrapped one is behind another.
+type hijackable struct{ *httptest.ResponseRecorder }
+
+func (hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, errors.New("not this time")
+}
+
+type wrapped struct{ http.ResponseWriter }
+
+func (w wrapped) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func TestAble(t *testing.T) {
+	for proto, want := range map[string]bool{"HTTP/1.0": false, "HTTP/1.1": true, "HTTP/2.0": false} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.ProtoMajor, r.ProtoMinor, _ = http.ParseHTTPVersion(proto)
+		if got := raw.Able(wrapped{hijackable{httptest.NewRecorder()}}, r); got != want {
+			t.Errorf("%s: %v", proto, got)
+		}
+		if raw.Able(wrapped{httptest.NewRecorder()}, r) {
+			t.Error("a writer without a connection is able")
+		}
+	}
+	if _, err := raw.Take(hijackable{httptest.NewRecorder()}); err == nil || !strings.Contains(err.Error(), "not this time") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestCrowd: to wait is to wait for all, or to close the connections of those who are
+// still there.
+func TestCrowd(t *testing.T) {
+	taken(t, func(t *testing.T, c *raw.Conn, _ net.Conn, got *http.Response) {
+		var crowd raw.Crowd
+		if err := crowd.Wait(t.Context()); err != nil {
+			t.Error("an empty one:", err)
+		}
+		other := &raw.Conn{}
+		crowd.Add(c)
+		crowd.Add(other)
+		waited := make(chan error, 1)
+		go func() { waited <- crowd.Wait(t.Context()) }()
+		synctest.Wait()
+		crowd.Done(other)
+		synctest.Wait()
+		select {
+		case err := <-waited:
+			t.Fatalf("it did not wait: %v", err)
+		default:
+		}
+		crowd.Done(c)
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+		crowd.Add(c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := crowd.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if rest, err := io.ReadAll(got.Body); !bytes.Equal(rest, []byte("first ")) || err == nil {
+			t.Errorf("the caller got %q, %v", rest, err)
+		}
+		crowd.Done(c)
+	})
+}
