@@ -11,5 +11,9 @@ elif [ "${STATIC:-}" = yes ]; then
 	export CGO_ENABLED=0
 fi
 
+# grpc is there for the types of the telemetry protocol only; its traces would have the
+# linker keep every method of every type.
+tags="${tags:+$tags,}grpcnotrace"
+
 mkdir -p bin
-go build -trimpath -ldflags "$flags" ${tags:+-tags "$tags"} -o bin/oneslot ./cmd/oneslot
+go build -trimpath -ldflags "$flags" -tags "$tags" -o bin/oneslot ./cmd/oneslot

@@ -33,10 +33,17 @@ func rootCommand(w *world) *cobra.Command {
 			}
 			return nil
 		},
-		Run:     func(c *cobra.Command, _ []string) { _ = c.Help() },
-		Version: versionText(), // has --version
+		RunE: func(c *cobra.Command, _ []string) error {
+			if asked, err := c.Flags().GetBool("version"); err != nil || asked {
+				c.Print(about())
+				return err
+			}
+			return c.Help()
+		},
 	}
-	root.SetVersionTemplate(about())
+	// Not by cobra's Version, whose template would have the linker keep every method of
+	// every type, a quarter of the program.
+	root.Flags().BoolP("version", "v", false, "print what this program is")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w: %w; `%s --help` lists the flags", errUsage, err, c.CommandPath())
 	})
