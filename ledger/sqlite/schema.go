@@ -114,12 +114,30 @@ func values(r *ledger.Row) []any {
 		r.Slot.Milliseconds(), r.AnswerStarted, r.Runs, r.Budget)
 	for _, c := range r.Counts() {
 		if c.Known() {
-			v = append(v, c.N, string(c.Source))
+			v = append(v, c.N, sourceValue(c.Source))
 		} else {
-			v = append(v, nil, string(usage.Unknown))
+			v = append(v, nil, sourceValue(usage.Unknown))
 		}
 	}
 	return v
+}
+
+// sourceValue is s as a value. Those that most rows have take no memory.
+func sourceValue(s usage.Source) any {
+	switch s {
+	case usage.Engine:
+		return string(usage.Engine)
+	case usage.Tokenizer:
+		return string(usage.Tokenizer)
+	case usage.EngineSetup:
+		return string(usage.EngineSetup)
+	case usage.Unknown:
+		return string(usage.Unknown)
+	case usage.DidNotRun:
+		return string(usage.DidNotRun)
+	default:
+		return string(s)
+	}
 }
 
 // scan reads the columns of a row.

@@ -86,9 +86,11 @@ func (c Config) Validate() error {
 
 // An Engine talks to one engine. Create it with New.
 type Engine struct {
-	cfg   Config
-	label string // the base URL as it may be shown
-	wire  *wire.Client
+	cfg     Config
+	label   string // the base URL as it may be shown
+	wire    *wire.Client
+	headers headers
+	slots   []string
 
 	rest, absent atomic.Int64 // in unix nanoseconds: until when it wants no request; when it was last found not to be there, 0: it is
 	misses       atomic.Int64 // how often it was
@@ -109,7 +111,7 @@ func New(cfg Config) (*Engine, error) {
 	if dial == nil {
 		dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
 	}
-	e := &Engine{cfg: cfg}
+	e := &Engine{cfg: cfg, headers: newHeaders(cfg.APIKey), slots: slotNames(cfg)}
 	connect := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
 		if err != nil {
@@ -155,7 +157,7 @@ func (e *Engine) Complete(ctx context.Context, body []byte) (*http.Response, err
 func (e *Engine) run(ctx context.Context, path string, body []byte) (*http.Response, error) {
 	info, known := e.Known()
 	resp, err := e.wire.Do(ctx, &wire.Request{
-		Method: http.MethodPost, Path: path, Header: withMore(ctx, e.header(true)), Body: body, Last: known && info.Dialect.HangsUp,
+		Method: http.MethodPost, Path: path, Header: withMore(ctx, e.headers.body), Body: body, Last: known && info.Dialect.HangsUp,
 	})
 	if err != nil && errors.Is(err, ErrUnreachable) {
 		e.forget()
@@ -176,7 +178,11 @@ func (e *Engine) call(ctx context.Context, method, path string, body []byte) (st
 	ctx, cancel := context.WithTimeout(ctx, replyTime)
 	defer cancel()
 	// It can be sent again when the engine has closed an idle connection.
-	resp, err := e.wire.Do(ctx, &wire.Request{Method: method, Path: path, Header: e.header(body != nil), Body: body, Again: true})
+	header := e.headers.bare
+	if body != nil {
+		header = e.headers.body
+	}
+	resp, err := e.wire.Do(ctx, &wire.Request{Method: method, Path: path, Header: header, Body: body, Again: true})
 	if err != nil {
 		return "", err
 	}

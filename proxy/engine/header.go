@@ -14,21 +14,26 @@ func WithHeader(ctx context.Context, more http.Header) context.Context {
 	return context.WithValue(ctx, headerKey{}, more)
 }
 
-// withMore adds the headers of WithHeader.
+// withMore adds the headers of WithHeader. It does not change h.
 func withMore(ctx context.Context, h http.Header) http.Header {
 	more, _ := ctx.Value(headerKey{}).(http.Header)
+	if len(more) == 0 {
+		return h
+	}
+	h = maps.Clone(h)
 	maps.Copy(h, more)
 	return h
 }
 
-// header is what every request has.
-func (e *Engine) header(body bool) http.Header {
+// headers are what every request has, one with a body also a type. Nobody changes them.
+type headers struct{ bare, body http.Header }
+
+func newHeaders(key string) headers {
 	h := http.Header{"User-Agent": {"oneslot"}, "Accept": {"text/event-stream, application/json"}}
-	if body {
-		h["Content-Type"] = []string{"application/json"}
+	if key != "" {
+		h["Authorization"] = []string{"Bearer " + key}
 	}
-	if e.cfg.APIKey != "" {
-		h["Authorization"] = []string{"Bearer " + e.cfg.APIKey}
-	}
-	return h
+	body := maps.Clone(h)
+	body["Content-Type"] = []string{"application/json"}
+	return headers{bare: h, body: body}
 }

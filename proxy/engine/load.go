@@ -7,11 +7,13 @@ import (
 )
 
 // Slots names the engine's slots: the first by its own name, the others by that and
-// a number, as spark#2.
-func (e *Engine) Slots() []string {
-	names := []string{e.cfg.Name}
-	for n := 2; n <= e.cfg.Slots; n++ {
-		names = append(names, fmt.Sprintf("%s#%d", e.cfg.Name, n))
+// a number, as spark#2. The caller may keep the list, but not change it.
+func (e *Engine) Slots() []string { return e.slots[:len(e.slots):len(e.slots)] }
+
+func slotNames(cfg Config) []string {
+	names := []string{cfg.Name}
+	for n := 2; n <= cfg.Slots; n++ {
+		names = append(names, fmt.Sprintf("%s#%d", cfg.Name, n))
 	}
 	return names
 }
