@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 // held to the engine's own words in TestChat and TestResponses.
 func TestGoClient(t *testing.T) {
 	p := connect(t, stack.ByEngine, short)
+	p.proxy = watch(t, p.proxy)
 	var ran []string
 	for name, run := range map[string]func(*testing.T, pair){
 		"plain":     func(t *testing.T, p pair) { good(t, ask(t, p.proxy, question(p.engine, 7))) },
@@ -81,6 +83,22 @@ func faults(t *testing.T, p pair) {
 	c := client(p.proxy)
 	if _, err := c.Chat.Completions.New(t.Context(), params); !errors.As(err, &fault) || fault.StatusCode != http.StatusNotFound || fault.Code != "model_not_found" {
 		t.Errorf("an unknown model gives %v", err)
+	}
+	params = question(p.engine, 7)
+	params.SetExtraFields(map[string]any{"ignore_eos": true, "max_tokens": 30000})
+	events := c.Chat.Completions.NewStreaming(t.Context(), params)
+	if !events.Next() {
+		t.Fatal(events.Err())
+	}
+	stopped, err := http.DefaultClient.Do(request(t, http.MethodDelete, p.proxy.URL+"/v1/queue/"+events.Current().ID, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped.Body.Close()
+	for events.Next() {
+	}
+	if err := events.Err(); err == nil || !strings.Contains(err.Error(), "cancelled") {
+		t.Errorf("a stream that the operator cancels ends with %v", err)
 	}
 }
 

@@ -3,8 +3,6 @@ package acceptance_test
 import (
 	"errors"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -227,46 +225,5 @@ func TestCompletions(t *testing.T) {
 	}, option.WithMaxRetries(0))
 	if !errors.As(err, &fault) || fault.StatusCode != http.StatusNotFound || fault.Code != "model_not_found" || fault.Type != "invalid_request_error" {
 		t.Errorf("an unknown model gives %v", err)
-	}
-}
-
-// TestOpenAISuiteElsewhere runs openai-go's own tests of the other APIs. Those that
-// ask for what no engine here can do end with the refusal that says so.
-func TestOpenAISuiteElsewhere(t *testing.T) {
-	proxy := stack.StartSimulated(t, "models: {gpt-6-astra: simulated}", "accept_any_model: true", "responses: {store: memory}")
-	for _, suite := range []struct {
-		pkg   string
-		tests map[string]string // what is said; empty for a pass
-	}{
-		{"github.com/openai/openai-go/v3", map[string]string{
-			"TestModelGet": "", "TestModelList": "", "TestUsage": "",
-			"TestCompletionNewWithOptionalParams": `400 Bad Request`,
-		}},
-		{"github.com/openai/openai-go/v3/responses", map[string]string{
-			"TestResponseNewWithOptionalParams": `400 Bad Request`,
-			"TestResponseGetWithOptionalParams": `404 Not Found`,
-			"TestResponseDelete":                `404 Not Found`,
-			"TestResponseCancel":                `404 Not Found`,
-		}},
-	} {
-		var names []string
-		for name := range suite.tests {
-			names = append(names, name)
-		}
-		run := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run", "^("+strings.Join(names, "|")+")$", suite.pkg)
-		run.Env = append(os.Environ(), "TEST_API_BASE_URL="+proxy.URL+"/v1")
-		out, _ := run.CombinedOutput() // some fail, as they are to
-		for name, want := range suite.tests {
-			t.Run(name, func(t *testing.T) {
-				_, said, _ := strings.Cut(string(out), "=== RUN   "+name+"\n")
-				said, _, _ = strings.Cut(said, "=== RUN ")
-				if want == "" {
-					want = "--- PASS: " + name + " "
-				}
-				if !strings.Contains(said, want) {
-					t.Errorf("no %q in\n%s", want, said)
-				}
-			})
-		}
 	}
 }
