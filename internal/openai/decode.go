@@ -81,7 +81,7 @@ var (
 		"frequency_penalty": number, "presence_penalty": number, "repetition_penalty": number,
 		"response_format": object, "tools": list, "tool_choice": textOrObject, "parallel_tool_calls": flag,
 		"chat_template_kwargs": object, "continue_final_message": flag, "add_generation_prompt": flag,
-		"include_reasoning": flag, "reasoning": object, "service_tier": text,
+		"include_reasoning": flag, "reasoning": object, "service_tier": text, "modalities": list,
 		// The engines' own fields that hold the output to a grammar.
 		"ebnf": anything, "regex": anything, "structural_tag": anything, "grammar": anything, "json_schema": anything,
 		"guided_json": anything, "guided_regex": anything, "guided_choice": anything, "guided_grammar": anything,
@@ -90,7 +90,7 @@ var (
 	// rawKinds are those of a completion that differ from a chat's.
 	rawKinds = map[string]kind{
 		"prompt": textOrList, "echo": flag, "suffix": text, "best_of": integer, "logprobs": integer,
-		"messages": 0, "tools": 0, "tool_choice": 0, "parallel_tool_calls": 0, "top_logprobs": 0,
+		"messages": 0, "tools": 0, "tool_choice": 0, "parallel_tool_calls": 0, "top_logprobs": 0, "modalities": 0,
 	}
 	nested = []struct {
 		name  string

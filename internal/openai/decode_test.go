@@ -62,6 +62,8 @@ func TestDecodeChatRefuses(t *testing.T) {
 
 		{"two choices", chat(`"n":2`), "n", "unsupported_value", []string{"'n' is 2", "must be 1"}},
 		{"no choices", chat(`"n":0`), "n", "unsupported_value", nil},
+		{"to be heard", chat(`"modalities":["text","audio"]`), "modalities", "unsupported_value", []string{"\"audio\"", "text only"}},
+		{"modalities no list", chat(`"modalities":"audio"`), "modalities", "invalid_type", []string{"an array"}},
 		{"n a string", chat(`"n":"1"`), "n", "invalid_type", []string{"an integer", "a string"}},
 		{"n a fraction", chat(`"n":1.5`), "n", "invalid_type", []string{"an integer", "the number 1.5"}},
 		{"stream a string", chat(`"stream":"yes"`), "stream", "invalid_type", []string{"a boolean", "a string"}},

@@ -97,7 +97,7 @@ func (r *Request) read(f fields, subject func(fields) error) (*Request, error) {
 	if n, ok := integerOf(f["n"]); ok && n != 1 {
 		return nil, Invalid("n", "unsupported_value", "'n' is %d, but the engine gives one answer at a time: it must be 1.", n)
 	}
-	for _, step := range []func(fields) error{subject, r.readLimits, r.readStop} {
+	for _, step := range []func(fields) error{subject, r.readLimits, r.readStop, readModalities} {
 		if err := step(f); err != nil {
 			return nil, err
 		}
@@ -203,6 +203,17 @@ func (r *Request) readLimits(f fields) error {
 			return Invalid(name, "integer_below_min_value", "'%s' is %d; it must be at least 1.", name, n)
 		case r.MaxTokens == 0 || n < r.MaxTokens:
 			r.MaxTokens = n
+		}
+	}
+	return nil
+}
+
+// readModalities refuses an answer that is to be heard: who waits for it would get a
+// text in its place.
+func readModalities(f fields) error {
+	for _, m := range f["modalities"].Array() {
+		if m.Str != "text" {
+			return Invalid("modalities", "unsupported_value", "'modalities' has %q, but the engine answers in text only.", m.String())
 		}
 	}
 	return nil
