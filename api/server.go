@@ -126,7 +126,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	if cfg.Client.WriteTimeout == 0 {
 		cfg.Client.WriteTimeout = 30 * time.Second
 	}
-	cfg.Client.Problem, cfg.Retry.Final = problem, final
+	cfg.Client.Problem, cfg.Client.Buffers, cfg.Retry.Final = problem, &downstream.Buffers{}, final
 	kept, err := responses.New(cfg.Responses)
 	if err != nil {
 		return nil, err

@@ -48,14 +48,15 @@ type reader struct {
 // *openai.Problem that names the field.
 func Read(body []byte, efforts Efforts) (Ask, error) {
 	r := &reader{efforts: efforts, tokens: NoLimit, word: NoLimit}
-	root := members(gjson.ParseBytes(body))
+	read := append(Fields(), "chat_template_kwargs")
+	root := members(gjson.ParseBytes(body), func(key string) bool { return slices.Contains(read, key) })
 	r.effort("reasoning_effort", root["reasoning_effort"])
 	for _, field := range []string{"thinking_budget", "thinking_budget_tokens", "thinking_token_budget", "reasoning_budget_tokens"} {
 		r.number(field, root[field], NoLimit) // so their engines' documentation has it
 	}
 	r.flag("enable_thinking", root["enable_thinking"])
 	if kwargs := root["chat_template_kwargs"]; kwargs.IsObject() {
-		m := members(kwargs)
+		m := members(kwargs, all)
 		r.flag("chat_template_kwargs.enable_thinking", m["enable_thinking"])
 		r.flag("chat_template_kwargs.thinking", m["thinking"])
 	}
@@ -67,16 +68,23 @@ func Read(body []byte, efforts Efforts) (Ask, error) {
 	return r.ask(), nil
 }
 
-// members are an object's own, found in one pass: most of a body is messages. Of a
-// repeated key the last value counts, as it does for package openai and the engines.
-func members(object gjson.Result) map[string]gjson.Result {
-	out := map[string]gjson.Result{}
+// members are those of an object's own that are wanted, found in one pass: most of a
+// body is messages. Of a repeated key the last value counts, as it does for package
+// openai and the engines.
+func members(object gjson.Result, wanted func(key string) bool) (out map[string]gjson.Result) {
 	object.ForEach(func(key, value gjson.Result) bool {
-		out[key.Str] = value
+		if wanted(key.Str) {
+			if out == nil { // most requests have none
+				out = map[string]gjson.Result{}
+			}
+			out[key.Str] = value
+		}
 		return true
 	})
 	return out
 }
+
+func all(string) bool { return true }
 
 func (r *reader) ask() Ask {
 	switch {
@@ -160,7 +168,7 @@ func (r *reader) openRouter(v gjson.Result) {
 		r.fail("reasoning", "'reasoning' must be an object such as {\"effort\":\"low\"} or {\"max_tokens\":1024}.")
 		return
 	}
-	m := members(v)
+	m := members(v, all)
 	r.effort("reasoning.effort", m["effort"])
 	r.number("reasoning.max_tokens", m["max_tokens"], 0)
 	r.flag("reasoning.enabled", m["enabled"])
@@ -178,7 +186,7 @@ func (r *reader) anthropic(v gjson.Result) {
 		r.fail("thinking", "'thinking' must be an object such as {\"type\":\"enabled\",\"budget_tokens\":1024}.")
 		return
 	}
-	m := members(v)
+	m := members(v, all)
 	switch kind := m["type"]; kind.Str {
 	case "disabled":
 		r.named, r.off = true, true

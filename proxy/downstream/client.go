@@ -34,6 +34,8 @@ type Config struct {
 	// buffers, where that can be: the handler asks Holds and calls Part. Zero means
 	// that it stays to the end.
 	Parts bool
+	// Buffers are shared by clients. Zero means that this one has its own.
+	Buffers *Buffers
 	// Keep has the answer go on without its caller. No call fails then: what becomes
 	// of an answer without a caller is for Keep.Wanted to say. Zero means that the
 	// answer ends with its caller.
@@ -78,7 +80,7 @@ func New(w http.ResponseWriter, r *http.Request, cfg Config) (*Client, error) {
 	if cfg.Voice == nil {
 		cfg.Voice = Plain{}
 	}
-	out, err := newOutlet(w, cfg.WriteTimeout)
+	out, err := newOutlet(w, &cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +224,7 @@ func onlyComments(text []byte) bool {
 // of whole events.
 func (c *Client) beat() {
 	c.signs++
+	c.out.gather()
 	if !c.cfg.Stream {
 		c.out.buf = append(c.out.buf, '\n')
 		return

@@ -431,3 +431,38 @@ func TestBeatNames(t *testing.T) {
 		t.Errorf("an unknown name gives %v", err)
 	}
 }
+
+// TestSharedBuffers: clients that gather in the same buffers get their own bytes, also
+// when they fill them in turn, and when one has gone.
+func TestSharedBuffers(t *testing.T) {
+	cfg := usual(true)
+	cfg.Buffers = &downstream.Buffers{}
+	inBubble(t, cfg, func(t *testing.T, a *downstream.Client, aw *writer) {
+		bw := newWriter()
+		b, err := downstream.New(&echoes{ResponseWriter: bw}, request(t), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Release()
+		var want [2]strings.Builder
+		for i := range 50 {
+			say := func(j int, c *downstream.Client) {
+				text := strings.Repeat(fmt.Sprint(j), i*100+1)
+				if err := c.Send([]byte(text)); err != nil {
+					t.Fatal(err)
+				}
+				want[j].WriteString("data: " + text + "\n\n")
+			}
+			say(0, a)
+			_ = a.Flush()
+			say(1, b) // perhaps where the other one's were
+			say(0, a)
+			if err := errors.Join(b.Flush(), a.Flush()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if aw.got() != want[0].String() || bw.got() != want[1].String() {
+			t.Error("the bytes of two clients are mixed")
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"oneslot/proxy/downstream/raw"
@@ -22,9 +23,39 @@ type outlet struct {
 	control             *http.ResponseController
 	timeout             time.Duration
 	Events
+	buffers *Buffers
+	lent    *[]byte // where Events.buf came from; nil between flushes
 }
 
-func newOutlet(w http.ResponseWriter, timeout time.Duration) (*outlet, error) {
+// Buffers are what clients' bytes are gathered in, between the first of them and the
+// flush that sends them. The zero Buffers has none yet. It is safe for concurrent use.
+type Buffers struct{ free sync.Pool }
+
+// gather has what is written from now on go into a buffer that others have used.
+func (o *outlet) gather() {
+	if o.lent != nil || o.buffers == nil {
+		return
+	}
+	var ok bool
+	if o.lent, ok = o.buffers.free.Get().(*[]byte); !ok {
+		o.lent = new([]byte)
+	}
+	o.buf = *o.lent
+}
+
+// sent lets the buffer go, unless it has grown large.
+func (o *outlet) sent() {
+	if o.buf = o.buf[:0]; cap(o.buf) > keepBuf {
+		o.buf = nil
+	}
+	if o.lent != nil {
+		*o.lent = o.buf
+		o.buffers.free.Put(o.lent)
+		o.lent, o.buf = nil, nil
+	}
+}
+
+func newOutlet(w http.ResponseWriter, cfg *Config) (*outlet, error) {
 	inner := w
 	for {
 		u, ok := inner.(interface{ Unwrap() http.ResponseWriter })
@@ -38,7 +69,7 @@ func newOutlet(w http.ResponseWriter, timeout time.Duration) (*outlet, error) {
 	if !plain && !telling {
 		return nil, errNoFlush
 	}
-	return &outlet{ResponseWriter: w, inner: inner, control: http.NewResponseController(inner), timeout: timeout}, nil
+	return &outlet{ResponseWriter: w, inner: inner, control: http.NewResponseController(inner), timeout: cfg.WriteTimeout, buffers: cfg.Buffers}, nil
 }
 
 // move has what follows written to w.
@@ -54,9 +85,7 @@ func (o *outlet) flush() error {
 	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout))
 	if len(o.buf) > 0 {
 		_, err := o.inner.Write(o.buf)
-		if o.buf = o.buf[:0]; cap(o.buf) > keepBuf {
-			o.buf = nil
-		}
+		o.sent()
 		if err != nil {
 			return err
 		}

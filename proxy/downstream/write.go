@@ -39,7 +39,7 @@ func EventStream(h http.Header) {
 func (c *Client) flush() {
 	c.last = time.Now()
 	if c.err != nil { // nobody is there, and what was said is kept
-		c.out.buf = c.out.buf[:0]
+		c.out.sent()
 		return
 	}
 	if c.err = c.out.flush(); c.err != nil && c.cfg.Keep != nil {
@@ -54,6 +54,7 @@ func (c *Client) object(status int, body []byte) {
 		c.out.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	c.commit(status)
+	c.out.gather()
 	c.out.buf = append(c.out.buf, body...)
 }
 
@@ -77,6 +78,7 @@ func (c *Client) end(write func() tape.End) error {
 // add adds events to a stream, and returns them.
 func (c *Client) add(add func(e *Events)) []byte {
 	c.commit(http.StatusOK)
+	c.out.gather()
 	from := len(c.out.buf)
 	add(&c.out.Events)
 	return c.out.buf[from:]
@@ -89,6 +91,7 @@ func (c *Client) Send(data []byte) error {
 	defer c.mu.Unlock()
 	if !c.closed() {
 		c.commit(http.StatusOK)
+		c.out.gather()
 		from := len(c.out.buf)
 		c.out.Data(data)
 		c.keep(from)
