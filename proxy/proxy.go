@@ -223,9 +223,13 @@ func (p *Proxy) attempt(ctx context.Context, u *pump) (Report, error) {
 
 // prepare makes the engine's request, as long as anybody wants it.
 func (p *Proxy) prepare(ctx context.Context, t *target, call *Call, client *downstream.Client) (*order, error) {
-	wanted, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(client.Context(), cancel)()
+	wanted := ctx
+	if info, known := t.engine.Known(); !known || call.Budget.Room > 0 || !fits(info, call.Request.MaxTokens, call.Request) { // the engine may be asked
+		var cancel context.CancelFunc
+		wanted, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(client.Context(), cancel)()
+	}
 	o, err := newOrder(wanted, t, call)
 	switch {
 	case ctx.Err() != nil:

@@ -42,8 +42,9 @@ type run struct {
 // newRun begins a run. It outlives ctx, whose values it keeps.
 func newRun(ctx context.Context, o *order, bound time.Duration, stopped func(error)) *run {
 	r := &run{engine: o.engine, dialect: o.info.Dialect, id: o.id, bound: bound, stopped: stopped, began: time.Now()}
-	r.life, r.over = context.WithCancel(context.WithoutCancel(ctx))
-	r.conn, r.close = context.WithCancel(r.life)
+	ctx = context.WithoutCancel(ctx)
+	r.life, r.over = context.WithCancel(ctx)
+	r.conn, r.close = context.WithCancel(ctx)
 	return r
 }
 
@@ -180,6 +181,7 @@ func (r *run) settle() bool {
 func (r *run) end() {
 	r.once.Do(func() {})
 	r.over()
+	r.close()
 	if r.watch != nil {
 		r.watch.Stop()
 	}
