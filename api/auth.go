@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -33,6 +34,9 @@ type Key struct {
 	MaxWaiting int
 	// Admin may see and cancel everybody's requests.
 	Admin bool
+	// ByUser has the key's users share its slot time among themselves. Nil means as
+	// Config.ByUser says.
+	ByUser *bool
 	// Field is where thinking goes for this key's requests. Nil means that it goes
 	// where Config.Field says.
 	Field *openai.ReasoningField
@@ -60,6 +64,20 @@ type caller struct {
 	maxWaiting      int
 	admin           bool
 	field           *openai.ReasoningField
+	byUser          bool
+	salt            []byte
+}
+
+// user stands for the name of one of the caller's users, where they share by it, so
+// that nobody who lacks the hash of the key can find the name by trying. All who
+// give none are one.
+func (who caller) user(name string) string {
+	if !who.byUser {
+		return ""
+	}
+	sum := hmac.New(sha256.New, who.salt)
+	_, _ = sum.Write([]byte(name)) // never fails
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // owns reports whether a request of the named key is the caller's to see.
@@ -72,7 +90,7 @@ const callerKey = "caller"
 func (s *Server) auth(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if len(s.cfg.Keys) == 0 {
-			c.Set(callerKey, caller{admin: true, maxClass: queue.Interactive})
+			c.Set(callerKey, caller{admin: true, maxClass: queue.Interactive, byUser: s.cfg.ByUser})
 			return next(c)
 		}
 		k, ok := s.key(secret(c.Request().Header))
@@ -83,7 +101,11 @@ func (s *Server) auth(next echo.HandlerFunc) echo.HandlerFunc {
 				Message: "No valid API key was sent. Send one as 'Authorization: Bearer KEY'; the operator of this proxy gives them out.",
 			}
 		}
-		c.Set(callerKey, caller{name: k.Name, class: k.Class, maxClass: k.MaxClass, maxWaiting: k.MaxWaiting, admin: k.Admin, field: k.Field})
+		who := caller{name: k.Name, class: k.Class, maxClass: k.MaxClass, maxWaiting: k.MaxWaiting, admin: k.Admin, field: k.Field, byUser: s.cfg.ByUser, salt: k.hash[:]}
+		if k.ByUser != nil {
+			who.byUser = *k.ByUser
+		}
+		c.Set(callerKey, who)
 		return next(c)
 	}
 }
@@ -132,18 +154,6 @@ func adminNeeded(message string) *openai.Problem {
 	return &openai.Problem{Status: http.StatusForbidden, Type: invalid, Code: "admin_key_needed", Message: message}
 }
 
-// urgency ranks the classes; queue.Class values are not in that order.
-func urgency(c queue.Class) int {
-	switch c {
-	case queue.Interactive:
-		return 2
-	case queue.Batch:
-		return 0
-	case queue.Default:
-	}
-	return 1
-}
-
 // classOf is the class of a request: by header, else by service tier, else the
 // key's own; never above what the key may have.
 func (who caller) classOf(header, tier string) (queue.Class, error) {
@@ -163,7 +173,7 @@ func (who caller) classOf(header, tier string) (queue.Class, error) {
 		}
 		class = named
 	}
-	if urgency(class) > urgency(who.maxClass) {
+	if class.Urgency() < who.maxClass.Urgency() {
 		class = who.maxClass
 	}
 	return class, nil

@@ -64,7 +64,7 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 		x.ask.Sum(c.Path(), body)
 	}
 	x.pool = pool
-	x.job = queue.Job{ID: x.row.ID, Key: x.row.Key, Class: class, Limit: who.maxWaiting, Size: len(body), Most: pool.room(req.MaxTokens, len(body))}
+	x.job = queue.Job{ID: x.row.ID, Key: x.row.Key, User: who.user(req.User), Class: class, Limit: who.maxWaiting, Size: len(body), Most: pool.room(req.MaxTokens, len(body))}
 	if s.cfg.RefuseHopeless && !req.Stream {
 		x.job.Patience = x.ask.Patience.Most()
 	}

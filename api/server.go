@@ -44,6 +44,9 @@ type Config struct {
 	AcceptAnyModel bool
 	// CORSOrigins are the browser origins that may call. None means no CORS.
 	CORSOrigins []string
+	// ByUser has those who share a key, or the proxy where there are none, share its
+	// slot time by the user that their requests name.
+	ByUser bool
 	// Loopback says that only programs of this machine reach the listener. It is
 	// then answered under names of this machine only, if there are no keys.
 	Loopback bool

@@ -78,6 +78,9 @@ type Key struct {
 	// queue.max_waiting_per_key.
 	MaxWaiting int  `koanf:"max_waiting" least:"0"`
 	Admin      bool `koanf:"admin"`
+	// ShareBy says among whom its slot time is shared. Empty means that queue.share_by
+	// says it.
+	ShareBy string `koanf:"share_by" oneof:"key user"`
 	// ReasoningField is where thinking goes for this key. Empty means that it goes
 	// where reasoning.field says.
 	ReasoningField string `koanf:"reasoning_field" oneof:"reasoning_content reasoning both content_tags hidden"`
@@ -89,6 +92,7 @@ type Queue struct {
 	MaxWaitingPerKey int             `koanf:"max_waiting_per_key" least:"1"`
 	MaxWait          Duration        `koanf:"max_wait" least:"1ms"`
 	StarvationAfter  Duration        `koanf:"starvation_after" least:"1ms"`
+	ShareBy          string          `koanf:"share_by" oneof:"key user"`
 	CommitAfter      Duration        `koanf:"commit_after"`
 	Heartbeat        Duration        `koanf:"heartbeat"`
 	HeartbeatMode    downstream.Beat `koanf:"heartbeat_mode" oneof:"comment chunk off"`
@@ -169,7 +173,7 @@ func Default() Config {
 		Listen: "127.0.0.1:8080",
 		Data:   "./data",
 		Queue: Queue{
-			MaxWaiting: 64, MaxWaitingPerKey: 16, MaxWait: hours(2), StarvationAfter: seconds(10 * 60), CommitAfter: Duration(500 * time.Millisecond), Heartbeat: seconds(10),
+			MaxWaiting: 64, MaxWaitingPerKey: 16, MaxWait: hours(2), StarvationAfter: seconds(10 * 60), ShareBy: "key", CommitAfter: Duration(500 * time.Millisecond), Heartbeat: seconds(10),
 			Lease: seconds(15), RefuseHopeless: true, OnDisconnect: "abort", DetachGrace: seconds(15), AbortBound: seconds(15), PoisonGrace: seconds(60),
 		},
 		Reasoning: Reasoning{

@@ -71,7 +71,7 @@ func threeValues() map[string][3]string {
 		"insecure_no_auth": {"true", "false", "true"}, "accept_any_model": {"true", "false", "true"}, "cors_origins": {"[https://a]", "https://b, https://c", "*"},
 		"queue.max_waiting": {"11", "12", "13"}, "queue.max_waiting_per_key": {"1", "2", "3"}, "queue.max_wait": {"1h", "3h", "4d"}, "queue.starvation_after": {"1m", "2m", "3m"}, "queue.commit_after": {"1s", "2s", "0s"},
 		"queue.heartbeat": {"1s", "2s", "0"}, "queue.heartbeat_mode": {"chunk", "off", "comment"}, "queue.lease": {"16s", "17s", "18s"}, "queue.on_disconnect": {"drain", "abort", "drain"},
-		"queue.refuse_hopeless": {"false", "true", "false"}, "queue.detach_grace": {"1s", "2s", "0s"},
+		"queue.refuse_hopeless": {"false", "true", "false"}, "queue.share_by": {"user", "key", "user"}, "queue.detach_grace": {"1s", "2s", "0s"},
 		"queue.abort_bound": {"1s", "2s", "3s"}, "queue.poison_grace": {"1s", "2s", "3s"}, "reasoning.field": {"both", "hidden", "content_tags"}, "reasoning.completions": {"split", "off", "split"}, "responses.store": {"memory", "data", "memory"}, "responses.keep": {"1", "2", "3"}, "responses.max_bytes": {"1MiB", "2MiB", "3KiB"}, "responses.retention": {"1d", "2d", "0s"}, "usage.retention": {"1d", "2d", "0s"},
 		"usage.max_rows": {"1", "2", "0"}, "usage.include_sources": {"true", "false", "true"}, "limits.body": {"1MiB", "2097152", "3KiB"}, "limits.bodies": {"64MiB", "128MiB", "1GiB"}, "limits.event": {"1MiB", "2MiB", "1GiB"},
 		"limits.write_timeout": {"1s", "2s", "3s"}, "limits.engine_headers": {"1s", "2s", "3s"}, "limits.engine_idle": {"1s", "2s", "3s"}, "limits.first_token": {"1s", "2s", "3s"},
@@ -107,7 +107,7 @@ func TestPrecedence(t *testing.T) {
 			t.Errorf("%s: two places give the same", key)
 		}
 		if noFile := mustLoad(t, engineOnly(key), environ, nil); reflect.DeepEqual(noFile, mustLoad(t, engineOnly(key), nil, nil)) && key != "redis_insecure" && key != "insecure_no_auth" &&
-			!slices.Contains([]string{"accept_any_model", "queue.on_disconnect", "queue.refuse_hopeless", "usage.include_sources", "telemetry.metrics_public", "reasoning.completions"}, key) {
+			!slices.Contains([]string{"accept_any_model", "queue.on_disconnect", "queue.share_by", "queue.refuse_hopeless", "usage.include_sources", "telemetry.metrics_public", "reasoning.completions"}, key) {
 			t.Errorf("%s: the variable alone changes nothing", key)
 		}
 	}

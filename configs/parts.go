@@ -83,6 +83,7 @@ func (c *Config) APIConfig() api.Config {
 		Efforts: c.Reasoning.Effort.tokens(), AnswerReserve: c.Reasoning.AnswerReserve, SplitCompletions: c.Reasoning.Completions == "split",
 		Responses:      responses.Config{On: c.Responses.Store != "off", Keep: c.Responses.Keep, MaxBytes: int64(c.Responses.MaxBytes), For: time.Duration(c.Responses.Retention)},
 		RefuseHopeless: c.Queue.RefuseHopeless,
+		ByUser:         c.Queue.ShareBy == "user",
 		Retry:          retry.Config{Grace: time.Duration(c.Queue.DetachGrace)},
 		Client: downstream.Config{
 			CommitAfter: time.Duration(c.Queue.CommitAfter), Heartbeat: time.Duration(c.Queue.Heartbeat), Beat: c.Queue.HeartbeatMode,

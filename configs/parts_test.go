@@ -31,8 +31,8 @@ models: {x: m}
 accept_any_model: true
 cors_origins: [https://o]
 hosts: [h]
-keys: [{name: k, sha256: "`+hash+`", class: batch, max_class: default, max_waiting: 3, admin: true, reasoning_field: hidden}, {name: l, sha256: "1`+hash[1:]+`"}]
-queue: {max_waiting: 1, max_waiting_per_key: 2, max_wait: 3s, starvation_after: 9s, commit_after: 4s, heartbeat: 5s, heartbeat_mode: chunk, lease: 60s, on_disconnect: drain, refuse_hopeless: true, detach_grace: 17s, abort_bound: 7s, poison_grace: 8s}
+keys: [{name: k, sha256: "`+hash+`", class: batch, max_class: default, max_waiting: 3, admin: true, share_by: user, reasoning_field: hidden}, {name: l, sha256: "1`+hash[1:]+`"}]
+queue: {max_waiting: 1, max_waiting_per_key: 2, max_wait: 3s, starvation_after: 9s, share_by: user, commit_after: 4s, heartbeat: 5s, heartbeat_mode: chunk, lease: 60s, on_disconnect: drain, refuse_hopeless: true, detach_grace: 17s, abort_bound: 7s, poison_grace: 8s}
 reasoning: {field: both, completions: split, answer_reserve: 5, effort: {low: 7}}
 responses: {store: data, keep: 17, max_bytes: 19, retention: 18s}
 usage: {retention: 9s, max_rows: 10, include_sources: true}
@@ -42,7 +42,7 @@ telemetry: {metrics_public: true}
 	s := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	edge, hidden := cfg.APIConfig(), openai.FieldHidden
 	for i := range edge.Keys {
-		edge.Keys[i] = api.Key{Name: edge.Keys[i].Name, SHA256: edge.Keys[i].SHA256, Class: edge.Keys[i].Class, MaxClass: edge.Keys[i].MaxClass, MaxWaiting: edge.Keys[i].MaxWaiting, Admin: edge.Keys[i].Admin, Field: edge.Keys[i].Field}
+		edge.Keys[i] = api.Key{Name: edge.Keys[i].Name, SHA256: edge.Keys[i].SHA256, Class: edge.Keys[i].Class, MaxClass: edge.Keys[i].MaxClass, MaxWaiting: edge.Keys[i].MaxWaiting, Admin: edge.Keys[i].Admin, ByUser: edge.Keys[i].ByUser, Field: edge.Keys[i].Field}
 	}
 	for name, c := range map[string][2]any{
 		"engine": {cfg.EngineConfigs(), []engine.Config{{Name: "a", URL: "http://a", Model: "m", Dialect: "vllm", APIKey: "k", Slots: 1, Headers: s(14)}}},
@@ -50,8 +50,8 @@ telemetry: {metrics_public: true}
 		"proxy":  {cfg.ProxyConfig(), proxy.Config{MaxEvent: 12, Idle: s(15), FirstToken: s(16), AbortBound: s(7), Drain: true}},
 		"ledger": {cfg.LedgerConfig(), ledger.Config{Dir: "/d", Retention: s(9), MaxRows: 10}},
 		"edge": {edge, api.Config{
-			Keys:    []api.Key{{Name: "k", SHA256: hash, Class: queue.Batch, MaxClass: queue.Default, MaxWaiting: 3, Admin: true, Field: &hidden}, {Name: "l", SHA256: "1" + hash[1:], MaxClass: queue.Interactive}},
-			Aliases: map[string]string{"x": "m"}, AcceptAnyModel: true, CORSOrigins: []string{"https://o"}, Hosts: []string{"h"}, Loopback: true,
+			Keys:    []api.Key{{Name: "k", SHA256: hash, Class: queue.Batch, MaxClass: queue.Default, MaxWaiting: 3, Admin: true, ByUser: &edge.ByUser, Field: &hidden}, {Name: "l", SHA256: "1" + hash[1:], MaxClass: queue.Interactive}},
+			Aliases: map[string]string{"x": "m"}, AcceptAnyModel: true, ByUser: true, CORSOrigins: []string{"https://o"}, Hosts: []string{"h"}, Loopback: true,
 			Bodies: intake.Config{Body: 11, Total: 20}, MetricsPublic: true, Sources: true, Field: openai.FieldBoth, AnswerReserve: 5, SplitCompletions: true, Responses: responses.Config{On: true, Keep: 17, MaxBytes: 19, For: s(18), Dir: "/d/responses"},
 			RefuseHopeless: true, Retry: retry.Config{Grace: s(17)},
 			Efforts: budget.Efforts{"none": 0, "minimal": 256, "low": 7, "medium": 4096, "high": 16384, "xhigh": -1, "max": -1},

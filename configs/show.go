@@ -140,6 +140,7 @@ func (k Key) Row() (string, error) {
 	add(k.MaxClass != "", "max_class", quoted(k.MaxClass))
 	add(k.MaxWaiting != 0, "max_waiting", strconv.Itoa(k.MaxWaiting))
 	add(k.Admin, "admin", "true")
+	add(k.ShareBy != "", "share_by", quoted(k.ShareBy))
 	add(k.ReasoningField != "", "reasoning_field", quoted(k.ReasoningField))
 	row := "- {" + strings.Join(members, ", ") + "}"
 	raw, err := yaml.Parser().Unmarshal([]byte("keys:\n" + row + "\n"))

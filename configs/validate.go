@@ -182,6 +182,10 @@ func (c *Config) APIKeys() ([]api.Key, error) {
 		key := api.Key{Name: k.Name, SHA256: k.SHA256, Admin: k.Admin, MaxWaiting: k.MaxWaiting, MaxClass: queue.Interactive}
 		// The reader has let none but the known words through.
 		key.Class, _ = queue.ParseClass(k.Class)
+		if k.ShareBy != "" {
+			byUser := k.ShareBy == "user"
+			key.ByUser = &byUser
+		}
 		if k.ReasoningField != "" {
 			key.Field = new(openai.ReasoningField)
 			_ = key.Field.UnmarshalText([]byte(k.ReasoningField))

@@ -52,6 +52,8 @@ type Config struct {
 	// MaxOutage is how long waiting jobs outlive a Redis that does not answer.
 	// Zero means 1 min.
 	MaxOutage time.Duration
+
+	crowd int // keys or users in line beyond which joins are told no place; zero means 32
 }
 
 // WithDefaults returns a copy of c whose zero fields have their meaning.
@@ -139,6 +141,7 @@ func (c Config) rules(lease time.Duration) line.Rules {
 		PoisonGrace:      c.PoisonGrace,
 		StarvationAfter:  c.StarvationAfter,
 		Quiet:            2 * c.every(),
+		Crowd:            cmp.Or(c.crowd, 32),
 	}
 }
 
@@ -230,9 +233,6 @@ func refused(v line.Verdict, after time.Duration) error {
 	}
 	return fmt.Errorf("queue: a join was answered with verdict %d", v)
 }
-
-// storeDown gives an error of the store its cause.
-func storeDown(err error) error { return fmt.Errorf("%w: %w", ErrStoreDown, err) }
 
 // Hopeless is an ErrHopeless: the foreseen wait, which the client would not have lived.
 type Hopeless struct {

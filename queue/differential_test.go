@@ -50,6 +50,8 @@ func randomConfig(seed int) Config {
 		PoisonGrace:      3 * time.Second,
 		StarvationAfter:  []time.Duration{10 * time.Minute, 5 * time.Second, 20 * time.Second}[r.IntN(3)],
 		Poll:             time.Duration(1+seed%2*4) * time.Second,
+		Lease:            []time.Duration{0, 0, 2 * time.Minute}[r.IntN(3)],
+		crowd:            []int{32, 3}[seed/3%2],
 	}.WithDefaults()
 }
 
@@ -62,6 +64,7 @@ func diverge(store *redisStore, cfg Config, seed int) string {
 		epoch: map[string]int64{},
 		ill:   seed%3 == 0,
 		crowd: seed%4 == 2,
+		apart: seed/2%3 > 0,
 		press: seed%5 > 2,
 		luck:  []int{40, 15}[seed%2],
 	}
@@ -112,6 +115,7 @@ type schedule struct {
 	epoch   map[string]int64
 	ill     bool   // engines are mostly out of order
 	crowd   bool   // many wait
+	apart   bool   // users are told apart
 	press   bool   // batch jobs are asked for their slots
 	luck    int    // one step in so many finds the data lost
 	by      string // who takes the next step
@@ -121,6 +125,8 @@ type schedule struct {
 	asks    []line.Grant
 	oldest  int64 // since when the first in line goes without the slot, at the last look
 	edge    bool  // it begins to starve right now
+	due     bool  // the latest job ends right now
+	typical int64 // slot time, at the last look
 }
 
 // advance moves the time, now and then to the very end of a lease, of a grace, of the
@@ -143,7 +149,13 @@ func (s *schedule) advance() {
 		if s.IntN(3) == 0 {
 			s.now = s.now.Add(-time.Duration(s.IntN(20_000)) * time.Millisecond)
 		}
-	case 5, 6, 7:
+	case 5:
+		if n := len(s.grants); n > 0 && s.typical > 0 { // the latest job takes as long as is typical, so that counters tie
+			if end := time.UnixMicro(s.grants[n-1].Fence + s.typical); end.After(s.now) {
+				s.now, s.due = end, true
+			}
+		}
+	case 6, 7:
 	default:
 		s.now = s.now.Add(time.Duration(s.IntN(2_000_000)) * time.Microsecond)
 	}
@@ -159,20 +171,31 @@ func (s *schedule) learn(by line.Caller, r line.Reply) {
 	}
 	s.grants = append(s.grants, r.Grants...)
 	s.asks = append(s.asks, r.Asks...)
+	if r.View != nil {
+		s.typical = r.View.Typical
+	}
 	if r.View != nil && len(r.View.Tickets) > 0 {
-		last := map[line.Purse]int64{}
+		since := map[line.Purse]int64{}
 		for _, a := range r.View.Accounts {
-			last[a.Purse] = a.Last
+			since[a.Purse] = max(a.Last, a.Came)
 		}
 		s.oldest = math.MaxInt64
 		for _, t := range r.View.Tickets {
-			s.oldest = min(s.oldest, max(t.Arrival, last[line.Purse{Class: t.Class, Key: t.Key}]))
+			s.oldest = min(s.oldest, since[line.Purse{Class: t.Class, Key: t.Key}])
 		}
 	}
 }
 
 func (s *schedule) key() string {
 	return []string{"", "k", "key with\nall sorts: -{}", "k 1", "K\x00\xff:"}[s.IntN(1+s.IntN(5))]
+}
+
+// user is mostly one of a few, where users are told apart at all.
+func (s *schedule) user() string {
+	if !s.apart || s.IntN(10) == 0 {
+		return ""
+	}
+	return []string{"1f", "a", "0\xff:"}[s.IntN(3)]
 }
 
 func (s *schedule) id() string {
@@ -291,10 +314,13 @@ func (s *schedule) step() line.Step {
 	if s.press && s.IntN(3) > 0 {
 		kind = []int{0, 9, 16, 23, 25, 27, 28, 28}[s.IntN(8)]
 	}
-	s.edge = false
+	if s.due {
+		kind = 28
+	}
+	s.edge, s.due = false, false
 	switch kind {
 	case 0, 1, 2, 3, 4, 5, 6:
-		j := line.Join{ID: id(s.made), Key: s.key(), Class: Class(s.IntN(3)), Cost: int64(s.IntN(3) * s.IntN(90_000_000))}
+		j := line.Join{ID: id(s.made), Key: s.key(), User: s.user(), Class: Class(s.IntN(3)), Cost: int64(s.IntN(3) * s.IntN(90_000_000))}
 		if s.press && s.IntN(2) == 0 {
 			j.Class = Batch
 		}
@@ -305,7 +331,7 @@ func (s *schedule) step() line.Step {
 		if s.IntN(12) == 0 {
 			j.ID = s.id()
 		}
-		s.tickets = append(s.tickets, line.Ticket{ID: j.ID, Key: j.Key, Class: j.Class})
+		s.tickets = append(s.tickets, line.Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class})
 		return j
 	case 7, 8:
 		return line.Leave{IDs: s.ids()}
@@ -368,7 +394,7 @@ func (s *schedule) step() line.Step {
 func (s *schedule) twins() line.Step {
 	var r line.Rejoin
 	for range 2 + s.IntN(2) {
-		t := line.Ticket{ID: id(1000 - s.made), Key: s.key(), Class: Class(s.IntN(3) / 2), Arrival: s.now.UnixMicro() - 7}
+		t := line.Ticket{ID: id(1000 - s.made), Key: s.key(), User: s.user(), Class: Class(s.IntN(3) / 2), Arrival: s.now.UnixMicro() - 7}
 		s.made++
 		r.Tickets, s.tickets = append(r.Tickets, t), append(s.tickets, t)
 	}

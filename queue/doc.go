@@ -55,10 +55,10 @@
 // # Order
 //
 // A key whose jobs have waited for StarvationAfter while none of them had a slot goes
-// first with the oldest, the longest such key before the others; from the end of that
+// first, the longest such key before the others; from the end of that
 // job the time counts anew. Then the class decides: interactive, default, batch. Inside a class the
-// slot is shared by the keys: the one that has used the least slot time is served,
-// and inside a key who came first. Jobs without a key are those of one key, so that
+// slot is shared by the keys: the one that has used the least slot time is served, of
+// several the one that has gone without the longest, and inside a key who came first. Jobs without a key are those of one key, so that
 // without keys all is first come, first served. Time counts from the grant until the
 // slot is given back or its engine is being aborted, by the store's clock, while it
 // runs too, and for a dead holder to the end of its lease.
@@ -68,13 +68,18 @@
 // all start at zero. Each class counts on its own, or keys that hardly run in a class
 // that hardly gets the slot would set the mark for newcomers of the others.
 //
+// Where jobs name users (Job.User), those of one key share its turns by the same rules,
+// over counters of their own. Between keys they count for nothing, and so do they in
+// limits. They are forgotten when their key has no job in line and none that runs.
+//
 // A batch job gives way until its first token is out (Hold.Begin), at most twice, when a
 // better one is next and no slot is about to be free: work ends with ErrPreempted, the
 // job stands where it stood, and work is called again in its turn.
 //
 // A position is the place in this order if the time stood still, nobody came, and each
 // job before took the typical slot time, a moving average. So it may also grow: by
-// newcomers of other keys and better classes.
+// newcomers of other keys and better classes. With more than 32 keys in line it is not
+// told at once where the line is in Redis, but within a poll.
 //
 // # States of a slot
 //
@@ -119,8 +124,8 @@
 // # Keys
 //
 // All under the hash tag {Name}, listed in store.go: tickets (who waits), queues (the
-// same by class, key and arrival), accounts (the slot time of each key), books (slots,
-// owners, counters, switches), times (how long the last jobs had a slot, for package
+// same by class, key, user and arrival), index (whose turn it is), books (slots, owners,
+// the slot time of keys and users, counters, switches), times (how long the last jobs had a slot, for package
 // eta). The clock is that of Redis. Channels wake:OWNER carry "granted fence state id
 // slot", "cancel id", "recall key", "reset fence slot", "wanted fence slot" and "look".
 //

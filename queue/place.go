@@ -62,6 +62,7 @@ type told struct {
 	of      int
 	running []line.Run
 	when    time.Time
+	rough   bool // too many keys wait for the place to be told at once: it is the last
 }
 
 // asked is what was to be predicted, and when.
@@ -101,11 +102,11 @@ func (q *Queue) Place(id string) (Place, bool) {
 	counts := rand.IntN(s.asks) == 0 // so that any moment of its wait is as likely
 	q.mu.Unlock()
 	p := Place{Position: t.at.Place, Of: t.of, Waited: now.Sub(since), Gate: gate, Ill: ill}
-	what := question(class, t.at, t.running, now.Sub(t.when)).Again()
-	if gate == Open && ill == 0 {
+	what := forecast.Question(class, t.at, t.running, now.Sub(t.when)).Again()
+	if gate == Open && ill == 0 && !t.rough {
 		p.ETA = q.forecast.Band(what)
 	}
-	if counts {
+	if counts && !t.rough {
 		q.note(s, asked{what.Answered(p.ETA), now})
 	}
 	return p, true
@@ -139,6 +140,11 @@ func (q *Queue) rank(now time.Time) {
 	if idle {
 		return
 	}
+	q.place(ids, now)
+}
+
+// place asks where jobs stand.
+func (q *Queue) place(ids []string, now time.Time) {
 	for part := range slices.Chunk(ids, batch) {
 		reply, err := q.apply(line.Rank{IDs: part})
 		if err != nil || len(reply.Ranks) != len(part) {
@@ -147,7 +153,7 @@ func (q *Queue) rank(now time.Time) {
 		q.mu.Lock()
 		for i, id := range part {
 			if s := q.jobs[id]; s != nil && reply.Ranks[i].Place > 0 {
-				s.told = told{reply.Ranks[i], reply.Waiting, reply.Running, now}
+				s.told = told{at: reply.Ranks[i], of: reply.Waiting, running: reply.Running, when: now}
 			}
 		}
 		q.mu.Unlock()
@@ -174,7 +180,7 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 		w := Waiter{Job: Job{ID: t.ID, Key: t.Key, Class: t.Class}, Self: t.Owner == by.Owner}
 		w.Place = Place{Position: i + 1, Of: len(v.Tickets), Waited: micros(v.Now - t.Arrival), Gate: v.Gate, Ill: reply.Ill}
 		if w.Gate == Open && w.Ill == 0 {
-			w.ETA = q.forecast.Band(question(t.Class, stands[t.ID], running, 0).Again())
+			w.ETA = q.forecast.Band(forecast.Question(t.Class, stands[t.ID], running, 0).Again())
 		}
 		s.Waiting = append(s.Waiting, w)
 	}
@@ -223,21 +229,20 @@ func (q *Queue) learn(s *seat, now time.Time) {
 	}
 }
 
-// question is where somebody in line stands, as it was told a while ago.
-func question(c Class, at line.Standing, running []line.Run, ago time.Duration) eta.Question {
-	q := eta.Question{Class: uint8(c), Place: at.Place, Ahead: micros(at.Work), Slots: len(running)}
-	for _, r := range running {
-		if r.For > 0 || r.Cost > 0 {
-			q.Running = append(q.Running, eta.Running{For: micros(r.For) + ago, Expect: micros(r.Cost)})
-		}
-	}
-	return q
-}
-
 // retryAfter is when a place in a full line may be free again.
 func (q *Queue) retryAfter(running []line.Run) time.Duration {
-	if eta := q.forecast.Band(question(Default, line.Standing{Place: 1}, running, 0)); eta != nil {
+	if eta := q.forecast.Band(forecast.Question(Default, line.Standing{Place: 1}, running, 0)); eta != nil {
 		return within(eta.P50)
 	}
 	return 10 * time.Second
+}
+
+// sure finds out where a job stands that has been told no place.
+func (q *Queue) sure(s *seat) {
+	q.mu.Lock()
+	rough := s.told.rough
+	q.mu.Unlock()
+	if rough {
+		q.place([]string{s.job.ID}, time.Now())
+	}
 }

@@ -250,6 +250,45 @@ func TestRedisMessages(t *testing.T) {
 	a.close()
 }
 
+// TestRedisCrowd: with many keys in line a place is not told with the join, but for
+// whoever may not wait that long.
+func TestRedisCrowd(t *testing.T) {
+	t.Parallel()
+	server, e := startRedis(t), newEngine(t)
+	cfg := brisk("spark")
+	cfg.Lease, cfg.Poll, cfg.crowd = time.Hour, 20*time.Minute, 1
+	a := server.bundle(t, e, cfg)
+	first := a.busy(0)
+	var calls []*call
+	for n, want := range []Place{{Position: 1}, {Position: 2}, {Position: 3}} {
+		calls = append(calls, a.do(Job{ID: id(n + 1), Key: fmt.Sprint("key", n)}))
+		soon(t, "it waits", func() bool { return len(a.snapshot().Waiting) == n+1 })
+		soon(t, "it knows", func() bool {
+			p, waits := a.queue.Place(id(n + 1))
+			return waits && p.Position == want.Position
+		})
+		a.queue.mu.Lock()
+		rough := a.queue.jobs[id(n+1)].told.rough
+		a.queue.mu.Unlock()
+		if rough != (n > 0) {
+			t.Errorf("%d: the place is rough: %v", n, rough)
+		}
+	}
+	calls = append(calls, a.do(Job{ID: id(9), Key: "key0", Patience: time.Hour}))
+	soon(t, "the last one knows its place", func() bool {
+		a.queue.mu.Lock()
+		defer a.queue.mu.Unlock()
+		s := a.queue.jobs[id(9)]
+		return s != nil && s.told.at.Place == 4 && !s.told.rough
+	})
+	first.end(nil)
+	for _, c := range calls {
+		c.end(nil)
+		want(t, c.result())
+	}
+	a.close()
+}
+
 // TestRedisRestart: Redis is killed, and comes back with nothing.
 func TestRedisRestart(t *testing.T) {
 	t.Parallel()

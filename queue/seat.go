@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"oneslot/queue/bell"
+	"oneslot/queue/forecast"
 	"oneslot/queue/line"
 )
 
@@ -14,6 +15,7 @@ import (
 type Job struct {
 	ID    string // 32 hex digits, never used twice
 	Key   string // whose it is; "" is nobody's and has no limit of its own
+	User  string // who of the key's, if they share by user: no name, but hex digits that stand for it
 	Class Class
 	Size  int // of its prompt in bytes, for predictions; 0: not known
 	Most  int // tokens that its answer may have, for predictions; 0: nothing bounds it
@@ -47,8 +49,9 @@ func (s *seat) waits() bool { return s.arrival != 0 && s.hold == nil }
 // enter registers the job in this process, so that a grant finds it however it
 // comes. Without an error the caller owes done.
 func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
-	if b, err := hex.DecodeString(job.ID); err != nil || len(b) != 16 {
-		return nil, fmt.Errorf("queue: job id %q is not 32 hex digits", job.ID)
+	_, bad := hex.DecodeString(job.User)
+	if b, err := hex.DecodeString(job.ID); err != nil || len(b) != 16 || bad != nil {
+		return nil, fmt.Errorf("queue: job id %q is not 32 hex digits, or the user %q not of such digits", job.ID, job.User)
 	}
 	if ctx.Err() != nil {
 		return nil, ErrLeft
@@ -71,15 +74,17 @@ func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 
 // join asks the store for a place. On an error the job is out again.
 func (q *Queue) join(s *seat) error {
-	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, Class: s.job.Class, Limit: s.job.Limit, Cost: q.forecast.Came(s.job.asked()).Microseconds()})
+	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, User: s.job.User, Class: s.job.Class, Limit: s.job.Limit, Cost: q.forecast.Came(s.job.asked()).Microseconds()})
 	if err == nil && reply.Verdict != line.Done {
 		q.forget(s)
 		return refused(reply.Verdict, q.retryAfter(reply.Running))
 	}
 	q.mu.Lock()
-	now := time.Now()
-	s.arrival, s.told = reply.Arrival, told{reply.At, reply.Waiting, reply.Running, now}
-	s.first = asked{question(s.job.Class, reply.At, reply.Running, 0), now}
+	s.arrival, s.first = reply.Arrival, asked{forecast.Question(s.job.Class, reply.At, reply.Running, 0), time.Now()}
+	s.told = told{at: reply.At, of: reply.Waiting, running: reply.Running, when: s.first.at}
+	if s.told.rough = s.hold == nil && reply.At.Place == 0; s.told.rough {
+		s.told.at.Place = reply.Waiting
+	}
 	ended := s.cause != nil
 	q.mu.Unlock()
 	switch {
@@ -97,6 +102,7 @@ func (q *Queue) despair(s *seat) error {
 	if s.job.Patience == 0 {
 		return nil
 	}
+	q.sure(s)
 	p, waits := q.Place(s.job.ID)
 	if !waits || p.ETA == nil || p.ETA.P50 <= s.job.Patience || q.forecast.Guesses() {
 		return nil

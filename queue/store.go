@@ -29,6 +29,9 @@ type Store interface {
 	lease() time.Duration
 }
 
+// storeDown gives an error of the store its cause.
+func storeDown(err error) error { return fmt.Errorf("%w: %w", ErrStoreDown, err) }
+
 // memory is the store of one process. Its clock is the monotonic one.
 type memory struct {
 	began time.Time
@@ -67,7 +70,7 @@ func (m *memory) stand(id string, now time.Time) told {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, running := m.line.Stand(id), m.line.Runs()
-	return told{at, m.line.Len(), running, now.Add(-m.began.Add(now.Sub(m.began)).Sub(m.line.Now()))}
+	return told{at: at, of: m.line.Len(), running: running, when: now.Add(-m.began.Add(now.Sub(m.began)).Sub(m.line.Now()))}
 }
 
 // news is what the operator lets through, and whether all slots are out of order.
@@ -94,7 +97,7 @@ type redisStore struct {
 	cfg     Config
 	keys    keys
 	names   []string // of keys
-	common  []any    // ARGV[4] to ARGV[11]
+	common  []any    // ARGV[4] to ARGV[12]
 	scripts map[string]*redis.Script
 	clock   func() int64 // the time in tests; nil: the clock of Redis
 }
@@ -107,7 +110,7 @@ func newRedisStore(client scripter, cfg Config) (*redisStore, error) {
 	r.common = []any{
 		rules.MaxWaiting, rules.MaxWaitingPerKey,
 		rules.Lease.Microseconds(), rules.PoisonGrace.Microseconds(), rules.Quiet.Microseconds(),
-		r.keys.wake(""), strings.Join(rules.Slots, "\n"), rules.StarvationAfter.Microseconds(),
+		r.keys.wake(""), strings.Join(rules.Slots, "\n"), rules.StarvationAfter.Microseconds(), rules.Crowd,
 	}
 	err := r.load(func(name string) (string, error) {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
@@ -199,15 +202,19 @@ func (r *redisStore) listen(ctx context.Context, owner string, hear func(note)) 
 // they hold is said at the top of lua/line.lua.
 type keys struct{ name string }
 
-func (k keys) of(part string) string { return "oneslot:{" + k.name + "}:" + part }
+func (k keys) of(part string) string { return "oneslot:{" + k.name + "}:" + form + part }
+
+// form is of what the keys hold. Another one has other names: what a proxy of another
+// version has left behind is not read.
+const form = "2:"
 
 // all lists the keys as the scripts get them.
 func (k keys) all() []string {
 	return []string{
-		k.of("tickets"),  // HASH those who wait
-		k.of("queues"),   // ZSET the same, by class, key and arrival
-		k.of("accounts"), // HASH the slot time of each key in each class
-		k.of("books"),    // HASH slots, owners, counters and switches
+		k.of("tickets"), // HASH those who wait
+		k.of("queues"),  // ZSET the same, by class, key, user and arrival
+		k.of("index"),   // ZSET whose turn it is
+		k.of("books"),   // HASH slots, owners, the slot time of keys and users, counters and switches
 	}
 }
 

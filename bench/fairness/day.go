@@ -89,7 +89,7 @@ func (j job) asked() eta.Job { return eta.Job{Key: j.key, Bytes: 1 << (2*j.size 
 // simulate plays a day of the given length.
 func simulate(p policy, users []user, length time.Duration, seed uint64) result {
 	d := &day{policy: p, users: users, asked: map[string]event{}, told: newProphet(seed), line: line.New(line.Rules{
-		Slots: []string{"slot"}, MaxWaiting: 1000, MaxWaitingPerKey: 1000, StarvationAfter: p.starve,
+		Slots: []string{"slot"}, MaxWaiting: 1000, MaxWaitingPerKey: 1000, Crowd: 32, StarvationAfter: p.starve,
 	})}
 	d.mend()
 	for i, u := range users {

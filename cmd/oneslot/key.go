@@ -40,6 +40,7 @@ func keyCommand() *cobra.Command {
 	f.IntVar(&k.MaxWaiting, "max-waiting", 0, "how many of its requests may wait (default queue.max_waiting_per_key)")
 	f.BoolVar(&k.Admin, "admin", false, "may see and cancel everybody's requests, and read /metrics")
 	f.StringVar(&k.ReasoningField, "reasoning-field", "", "where its clients get thinking: reasoning_content, reasoning, both, content_tags or hidden (default reasoning.field)")
+	f.StringVar(&k.ShareBy, "share-by", "", "whether its users share its slot time among themselves: key or user (default queue.share_by)")
 	parent.AddCommand(one)
 	return parent
 }

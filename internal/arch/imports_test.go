@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"api/retry":           {"proxy/downstream/...", "internal/openai"},
 	"queue":               {"queue/bell", "queue/line", "queue/codec", "queue/eta", "queue/forecast"},
 	"queue/bell":          {},
-	"queue/forecast":      {"queue/eta"},
+	"queue/forecast":      {"queue/eta", "queue/line"},
 	"queue/address":       {},
 	"queue/line":          {},
 	"proxy":               {"proxy/budget", "proxy/cache", "proxy/downstream", "proxy/engine", "proxy/events", "proxy/split", "proxy/surface", "reasoning", "usage", "internal/openai"},

@@ -82,6 +82,7 @@ var (
 		"response_format": object, "tools": list, "tool_choice": textOrObject, "parallel_tool_calls": flag,
 		"chat_template_kwargs": object, "continue_final_message": flag, "add_generation_prompt": flag,
 		"include_reasoning": flag, "reasoning": object, "service_tier": text, "modalities": list,
+		"user": anything, "safety_identifier": anything,
 		// The engines' own fields that hold the output to a grammar.
 		"ebnf": anything, "regex": anything, "structural_tag": anything, "grammar": anything, "json_schema": anything,
 		"guided_json": anything, "guided_regex": anything, "guided_choice": anything, "guided_grammar": anything,

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -50,6 +51,9 @@ type Request struct {
 	HideReasoning bool
 	// ServiceTier is service_tier, which says how urgent the request is.
 	ServiceTier string
+	// User is whom the request is for among those who share a key, by the client's own
+	// word: safety_identifier, else user. It is personal.
+	User string
 	// Names are what the client calls members of Body. Nil means the same.
 	Names Names
 }
@@ -83,7 +87,7 @@ func DecodeCompletion(body []byte) (*Request, error) {
 // newRequest reads what a chat and a completion have in common.
 func newRequest(body []byte, f fields) *Request {
 	return &Request{
-		Body: body, Model: f["model"].Str, ServiceTier: f["service_tier"].Str,
+		Body: body, Model: f["model"].Str, ServiceTier: f["service_tier"].Str, User: cmp.Or(f["safety_identifier"].Str, f["user"].Str),
 		Stream: f.is("stream"), IncludeUsage: f.is("stream_options.include_usage"), IncludeSources: f.is("stream_options.include_sources"),
 		Temperature: f["temperature"].Exists(), Constrained: f.constrained(),
 		HideReasoning: f.isNot("include_reasoning") || f.is("reasoning.exclude"),

@@ -12,10 +12,10 @@ import (
 func Encode(s line.Step) (script string, args []any) {
 	switch s := s.(type) {
 	case line.Join:
-		return "line_join", []any{s.ID, uint8(s.Class), s.Key, s.Limit, s.Cost}
+		return "line_join", []any{s.ID, uint8(s.Class), s.Key, s.Limit, s.Cost, s.User}
 	case line.Rejoin:
 		for _, t := range s.Tickets {
-			args = append(args, t.ID, uint8(t.Class), t.Arrival, t.Cost, t.Key)
+			args = append(args, t.ID, uint8(t.Class), t.Arrival, t.Cost, t.Key, t.User)
 		}
 		return "line_rejoin", args
 	case line.Leave:
@@ -151,17 +151,21 @@ func (d *decoder) view() *line.View {
 		owner, rest, _ := strings.Cut(d.text(), " ")
 		class, rest, _ := strings.Cut(rest, " ")
 		arrival, rest, _ := strings.Cut(rest, " ")
-		cost, key, whole := strings.Cut(rest, " ")
+		cost, rest, _ := strings.Cut(rest, " ")
+		user, key, whole := strings.Cut(rest, " ")
 		numbers := decoder{raw: []any{class, arrival, cost}}
-		t.Owner, t.Key, t.Class, t.Arrival, t.Cost = owner, key, line.Class(numbers.int()), numbers.int(), numbers.int()
+		t.Owner, t.Key, t.User, t.Class, t.Arrival, t.Cost = owner, key, user, line.Class(numbers.int()), numbers.int(), numbers.int()
 		d.bad = d.bad || numbers.bad || !whole
 		v.Tickets = append(v.Tickets, t)
 	})
 	d.each(func(d *decoder) {
-		v.Slots = append(v.Slots, line.Berth{Grant: d.grant(), Clean: d.int() == 1, Since: d.int(), Purse: d.purse(), Came: d.int(), Cost: d.int(), Asked: line.Ask(d.int())})
+		v.Slots = append(v.Slots, line.Berth{Grant: d.grant(), Clean: d.int() == 1, Since: d.int(), Purse: d.purse(), Came: d.int(), Cost: d.int(), Asked: line.Ask(d.int()), User: d.text()})
 	})
 	d.each(func(d *decoder) {
-		v.Accounts = append(v.Accounts, line.Account{Purse: d.purse(), Used: d.int(), Last: d.int()})
+		v.Accounts = append(v.Accounts, line.Account{Purse: d.purse(), Used: d.int(), Last: d.int(), Came: d.int(), Apart: d.int() == 1})
+	})
+	d.each(func(d *decoder) {
+		v.Users = append(v.Users, line.Account{Purse: d.purse(), User: d.text(), Used: d.int(), Last: d.int(), Came: d.int()})
 	})
 	v.Arrange()
 	return v

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"oneslot/queue/eta"
+	"oneslot/queue/line"
 )
 
 // Forecast is safe for concurrent use; its lock is held for a computation only. The
@@ -51,6 +52,19 @@ func (f *Forecast) Expect(j Job) time.Duration {
 	defer f.mu.Unlock()
 	return f.book.Expect(j.asked())
 }
+
+// Question is where somebody in line stands, as it was told a while ago.
+func Question(c line.Class, at line.Standing, running []line.Run, ago time.Duration) eta.Question {
+	q := eta.Question{Class: uint8(c), Place: at.Place, Ahead: micros(at.Work), Slots: len(running)}
+	for _, r := range running {
+		if r.For > 0 || r.Cost > 0 {
+			q.Running = append(q.Running, eta.Running{For: micros(r.For) + ago, Expect: micros(r.Cost)})
+		}
+	}
+	return q
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // Watch names what tells how fast the engine is. A pace without tokens a second says
 // nothing; the last one that said something stands.

@@ -11,11 +11,16 @@
 //   - Order: turn.compare in order.go, over counters of slot time, one for each key
 //     in each class. Whoever enters a class starts at no less than the least counter
 //     of those active in it.
+//   - Under a key, users take turns by the same rule, over counters of their own, if
+//     the first of its tickets in line named one. What users there are changes
+//     nothing between keys. They are forgotten when the key is not active any more.
 //   - Positions are places in this order, each waiting job charged the typical slot
 //     time: the order in which Look lists the tickets.
-//   - Steps take O(log n + keys), but for Look, which lists all. The keys are those
-//     that wait or run, and idle ones that have used more than the least of these:
-//     the others are forgotten when somebody enters.
+//   - Steps take O(log n), whatever there are of tickets, keys and users. Only places
+//     cost a look at each key that waits: a Join tells its place while these are few,
+//     Rank and Look always.
+//   - Keys and users that are not active are remembered while they have used more than
+//     the least of those that are: the others are forgotten when somebody enters.
 //   - Counters are microseconds of slot time, begin again at zero whenever their
 //     class is empty, and have room for three centuries.
 //   - A slot is handed to a job only if it is clean. An unclean one is handed to

@@ -13,8 +13,9 @@ type Rules struct {
 	MaxWaitingPerKey int
 	Lease            time.Duration // of owners; 0: they never expire
 	PoisonGrace      time.Duration
-	StarvationAfter  time.Duration // a key without the slot for so long goes first
+	StarvationAfter  time.Duration // a key without the slot for so long goes first, and so a user among its key's
 	Quiet            time.Duration // without grants after survivors met an empty store
+	Crowd            int           // with more keys or users in line than so many a join is told no place
 }
 
 // Line is the policy: who waits, in which order, who holds which slot, by which
@@ -28,8 +29,8 @@ type Line struct {
 	waiting map[string]*entry
 	byKey   map[string]int
 
-	accounts map[Purse]*account
-	typical  int64 // slot time
+	classes [3]*group // the keys of each
+	typical int64     // slot time
 
 	epoch   int64 // when the first step was taken
 	quiet   int64 // no grants before
@@ -39,9 +40,10 @@ type Line struct {
 	gate    Gate
 
 	// Of the step at hand.
-	now int64
-	by  Caller
-	out Reply
+	now  int64
+	by   Caller
+	out  Reply
+	left []*account // keys whose users may be forgotten at its end
 }
 
 // party is an owner: how long its lease runs, and its tickets in line.
@@ -54,12 +56,14 @@ type party struct {
 // that their engines are idle.
 func New(rules Rules) *Line {
 	l := &Line{
-		rules:    rules,
-		owners:   map[string]*party{},
-		waiting:  map[string]*entry{},
-		byKey:    map[string]int{},
-		accounts: map[Purse]*account{},
-		typical:  guess,
+		rules:   rules,
+		owners:  map[string]*party{},
+		waiting: map[string]*entry{},
+		byKey:   map[string]int{},
+		typical: guess,
+	}
+	for class := range l.classes {
+		l.classes[class] = newGroup(Class(class), nil)
 	}
 	for _, name := range rules.Slots {
 		l.slots = append(l.slots, &Berth{Grant: Grant{Slot: name, State: Idle}})
@@ -107,6 +111,7 @@ func (l *Line) Apply(now time.Time, by Caller, s Step) Reply {
 	}
 	l.grant()
 	l.ask()
+	l.disband()
 	l.answer(s)
 	return l.out
 }

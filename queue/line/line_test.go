@@ -23,7 +23,7 @@ func start(t *testing.T, slots ...string) *play {
 		t: t,
 		line: line.New(line.Rules{
 			Slots: slots, MaxWaiting: 3, MaxWaitingPerKey: 2,
-			Lease: 15 * time.Second, PoisonGrace: time.Minute, StarvationAfter: time.Hour, Quiet: 2 * time.Second,
+			Lease: 15 * time.Second, PoisonGrace: time.Minute, StarvationAfter: time.Hour, Quiet: 2 * time.Second, Crowd: 32,
 		}),
 		now: time.Unix(1000, 0),
 		by:  line.Caller{Owner: "a"},

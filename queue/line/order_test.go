@@ -15,7 +15,7 @@ import (
 // fair starts a line with one clean slot and room for all, whose owners live on.
 func fair(t *testing.T, starvation time.Duration) *play {
 	p := &play{t: t, now: time.Unix(1000, 0), by: line.Caller{Owner: "a"}, line: line.New(line.Rules{
-		Slots: []string{"one"}, MaxWaiting: 1000, MaxWaitingPerKey: 1000, PoisonGrace: time.Minute, StarvationAfter: starvation,
+		Slots: []string{"one"}, MaxWaiting: 1000, MaxWaitingPerKey: 1000, PoisonGrace: time.Minute, StarvationAfter: starvation, Crowd: 32,
 	})}
 	return p.clean()
 }
@@ -25,6 +25,7 @@ func fair(t *testing.T, starvation time.Duration) *play {
 //
 //	A1      a job of key A joins, in the default class; !A1 interactive, .A1 batch;
 //	        the key of 1 is ""
+//	A:x1    the same of user x of key A
 //	-A1     it leaves
 //	5s      the time passes
 //	free    the slot is freed and handed on
@@ -58,7 +59,7 @@ func (p *play) script(words string) string {
 			p.do(line.Leave{IDs: []string{word[1:]}})
 		default:
 			j := line.Join{ID: strings.TrimLeft(word, "!.")}
-			j.Key = strings.TrimRight(j.ID, "0123456789")
+			j.Key, j.User, _ = strings.Cut(strings.TrimRight(j.ID, "0123456789"), ":")
 			j.Class = map[byte]line.Class{'!': line.Interactive, '.': line.Batch}[word[0]]
 			note(p.do(j))
 		}
@@ -78,7 +79,7 @@ func TestOrder(t *testing.T) {
 		"first come inside a key":               {"A1 A2 B1 -A2 A3 A4 end", "A1 B1 A3 A4"},
 		"classes go before fairness":            {"A1 .B1 C1 !A2 !A3 end", "A1 A2 A3 C1 B1"},
 		"a class is shared on its own":          {"!A1 20s A2 B1 free end", "A1 A2 B1"},
-		"what runs counts already":              {"A1 100s B1 A2 B2 free end", "A1 B1 A2 B2"},
+		"what runs counts already":              {"A1 100s B1 1us A2 B2 free end", "A1 B1 A2 B2"},
 		"a newcomer starts at the least":        {"A1 A2 A3 B1 B2 B3 50s free 50s free C1 C2 C3 end", "A1 B1 A2 B2 C1 A3 B3 C2 C3"},
 		"an idle key earns no credit":           {"A1 B1 10s free 10s free A2 A3 A4 A5 A6 500s free B2 B3 B4 B5 end", "A1 B1 A2 A3 B2 A4 B3 A5 B4 A6 B5"},
 		"nor does one keep a debt for ever":     {"A1 500s free A2 B1 B2 end", "A1 A2 B1 B2"},

@@ -4,10 +4,12 @@ import "cmp"
 
 // This part of the policy is about places: who gets one, and who gives it up.
 
-// entry is a ticket and its node in its account's line.
+// entry is a ticket and its node in the queue of its account: its user's if the users
+// of its key are told apart, else its key's.
 type entry struct {
 	Ticket
-	node *node
+	leaf *account
+	node *node[*entry]
 }
 
 func (l *Line) join(j Join) {
@@ -19,7 +21,7 @@ func (l *Line) join(j Join) {
 	}
 	l.arrival = max(l.arrival+1, l.now)
 	l.out.Arrival = l.arrival
-	l.insert(Ticket{ID: j.ID, Key: j.Key, Class: j.Class, Arrival: l.arrival, Cost: j.Cost})
+	l.insert(Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Arrival: l.arrival, Cost: j.Cost})
 }
 
 // present answers a join whose job is there already: a repeated one as the
@@ -83,9 +85,12 @@ func (l *Line) insert(t Ticket) {
 	t.Owner = l.by.Owner
 	l.owner().tickets[t.ID] = struct{}{}
 	t.Cost = cmp.Or(t.Cost, l.typical)
-	e, a := &entry{Ticket: t}, l.enter(t.purse())
-	e.node = a.line.add(&e.Ticket)
-	a.cost += t.Cost
+	e, a := &entry{Ticket: t}, l.enter(l.classes[t.Class], t.Key, t.Arrival)
+	if a.part(t.User); a.users != nil {
+		a = l.enter(a.users, t.User, t.Arrival)
+	}
+	e.leaf, e.node = a, a.queue.add(place{t.Arrival, 0, t.ID}, e)
+	l.count(e, 1)
 	l.waiting[t.ID] = e
 	if t.Key != "" {
 		l.byKey[t.Key]++
@@ -95,9 +100,8 @@ func (l *Line) insert(t Ticket) {
 
 // withdraw takes a ticket out of the line.
 func (l *Line) withdraw(n *entry) {
-	a := l.accounts[n.purse()]
-	a.line.remove(n.node)
-	a.cost -= n.Cost
+	n.leaf.queue.remove(n.node)
+	l.count(n, -1)
 	delete(l.waiting, n.ID)
 	delete(l.owners[n.Owner].tickets, n.ID)
 	if n.Key != "" {
@@ -106,4 +110,19 @@ func (l *Line) withdraw(n *entry) {
 		}
 	}
 	l.version++
+}
+
+// count books one ticket more (n is 1) or less (-1) of an account and of its key's.
+func (l *Line) count(e *entry, n int) {
+	for a := e.leaf; a != nil; a = a.within {
+		if a.waiting == 0 {
+			a.group.claimants++
+		}
+		if a.waiting += n; a.waiting == 0 {
+			a.group.claimants--
+		}
+		a.cost += int64(n) * e.Cost
+		a.group.waiting += n
+		l.file(a)
+	}
 }

@@ -47,8 +47,10 @@ func (l *Line) free(f Free) {
 
 // release makes a slot free. Its last fence stays, to tell late claims.
 func (l *Line) release(s *Berth, clean bool) {
+	whose, user := s.Purse, s.User
 	s.Grant = Grant{Slot: s.Slot, Fence: s.Fence, State: Idle}
-	s.Purse, s.Clean, s.Since, s.Came, s.Cost, s.Asked = Purse{}, clean, l.now, 0, 0, Unasked
+	s.Purse, s.User, s.Clean, s.Since, s.Came, s.Cost, s.Asked = Purse{}, "", clean, l.now, 0, 0, Unasked
+	l.refile(whose, user)
 }
 
 func (l *Line) mark(m Mark) {
@@ -65,6 +67,7 @@ func (l *Line) mark(m Mark) {
 		s.Since = l.now
 	}
 	s.State = m.State
+	l.refile(s.Purse, s.User)
 }
 
 func (l *Line) renew(r Renew) {
@@ -92,9 +95,10 @@ func (l *Line) restore(h Grant) bool {
 		return false
 	}
 	if h.State == Busy {
-		l.enter(Purse{})
+		l.enter(l.classes[Default], "", l.now)
 	}
 	s.Grant, s.Clean, s.Since = h, false, l.now
+	l.refile(s.Purse, s.User)
 	l.fence = max(l.fence, h.Fence)
 	return true
 }
@@ -117,7 +121,7 @@ func (s *Berth) appendRun(all []Run, now int64) []Run {
 	case s.State.sick():
 		return all
 	case s.State == Busy:
-		return append(all, Run{For: s.spent(s.Purse, now), Cost: s.Cost})
+		return append(all, Run{For: s.spent(now), Cost: s.Cost})
 	default:
 		return append(all, Run{})
 	}
@@ -172,8 +176,8 @@ func (l *Line) grant() {
 			continue
 		}
 		if head := l.next(); head != nil {
-			l.withdraw(l.waiting[head.ID])
-			l.hand(s, *head, Busy)
+			l.withdraw(head)
+			l.hand(s, head.Ticket, Busy)
 		}
 	}
 	head := l.next()
@@ -192,7 +196,8 @@ func (l *Line) grant() {
 func (l *Line) hand(s *Berth, to Ticket, state State) {
 	l.fence = max(l.fence+1, l.now)
 	s.Grant = Grant{Slot: s.Slot, ID: to.ID, Owner: to.Owner, Fence: l.fence, State: state}
-	s.Purse, s.Clean, s.Since, s.Came, s.Cost = to.purse(), false, l.now, to.Arrival, to.Cost
+	s.Purse, s.User, s.Clean, s.Since, s.Came, s.Cost = to.purse(), to.User, false, l.now, to.Arrival, to.Cost
+	l.refile(s.Purse, s.User)
 	l.out.Grants = append(l.out.Grants, s.Grant)
 }
 
@@ -202,7 +207,9 @@ func (l *Line) answer(s Step) {
 	l.out.Gate, l.out.Ill = l.gate, l.Ill()
 	switch s := s.(type) {
 	case Join:
-		l.out.At, l.out.Running = l.Stand(s.ID), l.Runs()
+		if l.out.Running = l.Runs(); !l.crowded(s.ID) {
+			l.out.At = l.Stand(s.ID)
+		}
 	case Renew:
 		l.out.Mine = len(l.owner().tickets)
 		for _, b := range l.slots {
@@ -223,4 +230,14 @@ func (l *Line) answer(s Step) {
 			l.out.View.Arrange()
 		}
 	}
+}
+
+// crowded reports whether there are too many claimants, among the keys or among the
+// users of the job's, for its place to be counted in every join.
+func (l *Line) crowded(id string) bool {
+	keys, e := 0, l.waiting[id]
+	for _, g := range l.classes {
+		keys += g.claimants
+	}
+	return keys > l.rules.Crowd || e != nil && e.leaf.within != nil && e.leaf.group.claimants > l.rules.Crowd
 }

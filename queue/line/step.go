@@ -21,6 +21,7 @@ type (
 	// AllDown, Full or KeyLimit, checked in this order. Joining twice is joining once.
 	Join struct {
 		ID, Key string
+		User    string // see Ticket
 		Class   Class
 		Limit   int   // of the key, in place of Rules.MaxWaitingPerKey; 0: that
 		Cost    int64 // see Ticket; 0: the typical slot time
@@ -161,7 +162,7 @@ type Reply struct {
 	Version int64      // changes whenever a position or the gate may have
 	Waiting int        // tickets in line
 	Arrival int64      // Join, Yield: of the ticket, in line or granted
-	At      Standing   // Join: place 1 is next, 0 not in line
+	At      Standing   // Join: place 1 is next, 0 not in line, or in a crowd: then ask for it
 	Running []Run      // Join, Rank: of each slot that is not out of order, if the gate is not closed
 	Known   bool       // Renew: the lease had not run out
 	Mine    int        // Renew: the caller's tickets in line

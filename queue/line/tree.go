@@ -1,47 +1,63 @@
 package line
 
-// tree keeps tickets in order of arrival and counts them: a treap whose nodes know their
+import (
+	"cmp"
+	"strings"
+)
+
+// place is what trees are ordered by: two numbers, then a name.
+type place struct {
+	first, second int64
+	name          string
+}
+
+func (p place) compare(other place) int {
+	return cmp.Or(cmp.Compare(p.first, other.first), cmp.Compare(p.second, other.second), strings.Compare(p.name, other.name))
+}
+
+// tree keeps values in the order of their places and counts them: a treap whose nodes know their
 // size. Every operation is O(log n) expected. The zero tree is empty. The same
 // calls give the same tree, since the priorities come from a fixed sequence.
-type tree struct {
-	root *node
+type tree[T any] struct {
+	root *node[T]
 	made uint64
 }
 
-type node struct {
-	*Ticket
-	left, right *node
+type node[T any] struct {
+	place
+	value       T
+	left, right *node[T]
 	size        int
 	priority    uint64
 }
 
-func (n *node) len() int {
+func (n *node[T]) len() int {
 	if n == nil {
 		return 0
 	}
 	return n.size
 }
 
-func (n *node) count() *node {
+func (n *node[T]) count() *node[T] {
 	n.size = 1 + n.left.len() + n.right.len()
 	return n
 }
 
-// add puts t, which must not be in the tree, into its place.
-func (t *tree) add(ticket *Ticket) *node {
+// add puts a value, whose place must be free, into its place.
+func (t *tree[T]) add(at place, value T) *node[T] {
 	t.made++
-	n := &node{Ticket: ticket, size: 1, priority: scatter(t.made)}
-	left, right := split(t.root, ticket)
+	n := &node[T]{place: at, value: value, size: 1, priority: scatter(t.made)}
+	left, right := split(t.root, at)
 	t.root = merge(merge(left, n), right)
 	return n
 }
 
 // remove takes n, which must be in the tree, out of it.
-func (t *tree) remove(n *node) {
+func (t *tree[T]) remove(n *node[T]) {
 	link := &t.root
 	for *link != n {
 		(*link).size--
-		if before(n.Ticket, (*link).Ticket) {
+		if n.compare((*link).place) < 0 {
 			link = &(*link).left
 		} else {
 			link = &(*link).right
@@ -50,11 +66,11 @@ func (t *tree) remove(n *node) {
 	*link = merge(n.left, n.right)
 }
 
-// rank is how many tickets stand before n.
-func (t *tree) rank(n *node) int {
+// rank is how many values stand before n.
+func (t *tree[T]) rank(n *node[T]) int {
 	ahead := 0
 	for at := t.root; at != n; {
-		if before(n.Ticket, at.Ticket) {
+		if n.compare(at.place) < 0 {
 			at = at.left
 		} else {
 			ahead += at.left.len() + 1
@@ -64,8 +80,8 @@ func (t *tree) rank(n *node) int {
 	return ahead + n.left.len()
 }
 
-// first is the head of the line, nil when nobody waits.
-func (t *tree) first() *node {
+// first is the head, nil when the tree is empty.
+func (t *tree[T]) first() *node[T] {
 	n := t.root
 	for n != nil && n.left != nil {
 		n = n.left
@@ -73,35 +89,21 @@ func (t *tree) first() *node {
 	return n
 }
 
-// at is the ticket that i others stand before; 0 <= i < size.
-func (t *tree) at(i int) *Ticket {
-	n := t.root
-	for left := n.left.len(); left != i; left = n.left.len() {
-		if i < left {
-			n = n.left
-		} else {
-			i -= left + 1
-			n = n.right
-		}
-	}
-	return n.Ticket
-}
-
-// split cuts n into the tickets before t and the others.
-func split(n *node, t *Ticket) (left, right *node) {
+// split cuts n into the values before a place and the others.
+func split[T any](n *node[T], at place) (left, right *node[T]) {
 	if n == nil {
 		return nil, nil
 	}
-	if before(n.Ticket, t) {
-		n.right, right = split(n.right, t)
+	if n.compare(at) < 0 {
+		n.right, right = split(n.right, at)
 		return n.count(), right
 	}
-	left, n.left = split(n.left, t)
+	left, n.left = split(n.left, at)
 	return left, n.count()
 }
 
 // merge joins two trees, all of left standing before all of right.
-func merge(left, right *node) *node {
+func merge[T any](left, right *node[T]) *node[T] {
 	switch {
 	case left == nil:
 		return right

@@ -2,7 +2,6 @@ package line
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
@@ -15,12 +14,14 @@ type View struct {
 	Cutoff   int64     // who has gone without the slot since then starves
 	Typical  int64     // the slot time that positions reckon with
 	Accounts []Account // by class and key
+	Users    []Account // by class, key and user, where users are told apart
 }
 
 // Berth is a slot as the store knows it.
 type Berth struct {
-	Grant       // without ID and Owner when idle
-	Purse       // of the job it was last lent to; zero when idle
+	Grant // without ID and Owner when idle
+	Purse // of the job it was last lent to; zero when idle
+	User  string
 	Clean bool  // its engine was seen idle since its last use
 	Since int64 // when it entered its state
 	Came  int64 // arrival of the job it was last lent to; 0 when idle
@@ -28,49 +29,70 @@ type Berth struct {
 	Asked Ask
 }
 
-// Account is the slot time that is remembered of a key in a class.
+// Account is the slot time that is remembered of a key in a class, or of a user of it.
 type Account struct {
 	Purse
-	Used int64 // without what runs
-	Last int64 // when a slot last ended a job of it, 0: never
+	User  string // "" of a key's
+	Used  int64  // without what runs
+	Last  int64  // when a slot last ended a job of it, 0: never
+	Came  int64  // when it was last the first of it to be in line
+	Apart bool   // its users are told apart
 }
 
 // Arrange puts the tickets into the order of service and the accounts into
 // theirs.
 func (v *View) Arrange() {
-	slices.SortFunc(v.Accounts, func(a, b Account) int {
-		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Key, b.Key))
+	for _, list := range [][]Account{v.Accounts, v.Users} {
+		slices.SortFunc(list, func(a, b Account) int {
+			return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Key, b.Key), cmp.Compare(a.User, b.User))
+		})
+	}
+	slices.SortFunc(v.Tickets, func(a, b Ticket) int {
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.ID, b.ID))
 	})
-	counters, last := map[Purse]int64{}, map[Purse]int64{}
+	type one struct {
+		Purse
+		user string
+	}
+	keys, users := map[Purse]*account{}, map[one]*account{}
 	for _, a := range v.Accounts {
-		counters[a.Purse], last[a.Purse] = a.Used, a.Last
-		for i := range v.Slots {
-			counters[a.Purse] += v.Slots[i].spent(a.Purse, v.Now)
-		}
+		keys[a.Purse] = &account{Purse: a.Purse, used: a.Used, last: a.Last, came: a.Came}
 	}
-	for _, s := range v.Slots {
-		if s.State == Busy {
-			last[s.Purse] = math.MaxInt64
-		}
+	for _, u := range v.Users {
+		users[one{u.Purse, u.User}] = &account{Purse: u.Purse, User: u.User, within: keys[u.Purse], used: u.Used, last: u.Last, came: u.Came}
 	}
-	slices.SortFunc(v.Tickets, func(a, b Ticket) int { return a.compare(&b) })
-	turns := make([]turn, len(v.Tickets))
-	for i, t := range v.Tickets {
-		p := t.purse()
-		turns[i] = turn{Ticket: &t, counter: counters[p]}
-		if since := max(t.Arrival, last[p]); since <= v.Cutoff {
-			turns[i].starving = since
-		}
-		counters[p] += v.Typical
-		last[p] = math.MaxInt64 // only the first of each starves
-	}
-	slices.SortFunc(turns, turn.compare)
-	for i, t := range turns {
-		v.Tickets[i] = *t.Ticket
-	}
+	key := func(t *Ticket) *account { return cmp.Or(keys[t.purse()], &account{Purse: t.purse()}) }
+	v.sort(func(t *Ticket) *account { return cmp.Or(users[one{t.purse(), t.User}], key(t)) }) // under each key
+	v.sort(key)
 }
 
-func (t *Ticket) purse() Purse { return Purse{Class: t.Class, Key: t.Key} }
+// sort puts the tickets, of which those of one account stand in their order, into
+// that of their turns.
+func (v *View) sort(of func(*Ticket) *account) {
+	turns, before := make([]turn, len(v.Tickets)), map[*account]int{}
+	index := make([]int, len(v.Tickets))
+	for i := range v.Tickets {
+		a := of(&v.Tickets[i])
+		t := turn{account: a, index: before[a], counter: a.used + int64(before[a])*v.Typical}
+		runs := false
+		for j := range v.Slots {
+			if s := &v.Slots[j]; s.serves(a) {
+				t.counter, runs = t.counter+s.spent(v.Now), true
+			}
+		}
+		if before[a] == 0 && !runs && a.since() <= v.Cutoff {
+			t.starving = a.since()
+		}
+		before[a]++
+		turns[i], index[i] = t, i
+	}
+	slices.SortStableFunc(index, func(a, b int) int { return turns[a].compare(turns[b]) })
+	sorted := make([]Ticket, len(index))
+	for i, at := range index {
+		sorted[i] = v.Tickets[at]
+	}
+	copy(v.Tickets, sorted)
+}
 
 func (l *Line) view() *View {
 	v := &View{Now: l.now, Gate: l.gate, Cutoff: l.cutoff(), Typical: l.typical}
@@ -80,10 +102,22 @@ func (l *Line) view() *View {
 	for _, s := range l.slots {
 		v.Slots = append(v.Slots, *s)
 	}
-	for p, a := range l.accounts {
-		v.Accounts = append(v.Accounts, Account{Purse: p, Used: a.used, Last: a.last})
+	for _, g := range l.classes {
+		for _, a := range g.members {
+			v.Accounts = append(v.Accounts, a.told())
+			if a.users != nil {
+				for _, u := range a.users.members {
+					v.Users = append(v.Users, u.told())
+				}
+			}
+		}
 	}
 	return v
+}
+
+// told is the account as a view has it.
+func (a *account) told() Account {
+	return Account{Purse: a.Purse, User: a.User, Used: a.used, Last: a.last, Came: a.came, Apart: a.users != nil}
 }
 
 // Stands returns where each ticket stands, as Line.Stand does.

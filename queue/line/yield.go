@@ -38,9 +38,9 @@ func (l *Line) ask() {
 // made free.
 func (l *Line) short() int {
 	many := 0
-	for _, a := range l.accounts {
-		if a.Class != Batch {
-			many += a.line.root.len()
+	for _, g := range l.classes {
+		if g.class != Batch {
+			many += g.waiting
 		}
 	}
 	for _, s := range l.slots {
@@ -59,7 +59,7 @@ func (l *Line) youngest() *Berth {
 		if s.State != Busy || s.Class != Batch || s.Asked != Unasked || best != nil && s.Fence < best.Fence {
 			continue
 		}
-		if max(s.Came, l.accounts[s.Purse].last) > l.cutoff() {
+		if l.account(s.Purse).since() > l.cutoff() {
 			best = s
 		}
 	}
@@ -74,9 +74,11 @@ func (l *Line) yield(y Yield) {
 	case s == nil || s.Asked != Asked:
 		l.out.Verdict = Stale
 	case s.State == Busy: // else it has been put back
-		l.insert(Ticket{ID: s.ID, Key: s.Key, Class: s.Class, Arrival: s.Came, Cost: s.Cost})
+		l.insert(Ticket{ID: s.ID, Key: s.Key, User: s.User, Class: s.Class, Arrival: s.Came, Cost: s.Cost})
 		l.out.Arrival = s.Came
-		s.State, s.ID, s.Purse, s.Since, s.Cost = Aborting, "", Purse{}, l.now, 0
+		whose, user := s.Purse, s.User
+		s.State, s.ID, s.Purse, s.User, s.Since, s.Cost = Aborting, "", Purse{}, "", l.now, 0
+		l.refile(whose, user)
 	}
 }
 

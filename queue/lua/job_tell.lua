@@ -1,6 +1,6 @@
 -- job_tell: ask the owner of a job to cancel it.
 --
--- ARGV[12] id
+-- ARGV[13] id
 -- returns  DONE, or STALE if nobody has it
 local id = ARGV[own]
 local job = lookup(id) or running(id)

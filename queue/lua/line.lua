@@ -2,16 +2,19 @@
 -- every other script of this folder. They say in Lua what queue/line says in Go, with
 -- the same names.
 --
--- KEYS[1]  tickets  hash, id -> "owner class arrival cost key" of those that wait
--- KEYS[2]  queues   zset of equal scores, "class length key arrival id" of each ticket, so
---                   that those of an account stand together, in order
--- KEYS[3]  accounts hash, "class key" -> "used waiting head last cost": slot time used, how
---                   many tickets wait, arrival of the first of them, when a slot last ended
---                   a job of it, the slot time that those who wait may take
--- KEYS[4]  books    hash: epoch, quiet, arrival, fence, version, gate, waiting, typical:
---                   numbers; owners: "name deadline tickets" of each, joined by blanks;
---                   slots: their names, one a line; slot:NAME: "fence state clean since
---                   came cost asked owner id class key", none: idle and unclean
+-- KEYS[1]  tickets  hash, id -> "owner class arrival cost user key" of those that wait
+-- KEYS[2]  queues   zset of equal scores, "class length key user arrival id owner cost user" of
+--                   each ticket, so that those of an account stand together, in order; the
+--                   first user is empty unless the users of the key are told apart
+-- KEYS[3]  index    zset of equal scores, where accounts are filed: those that wait and do not
+--                   run by what they have used and by how long they have gone without, those
+--                   that are not active by what they have used; order.lua says how
+-- KEYS[4]  books    hash: epoch, quiet, arrival, fence, version, gate, waiting, typical, pressing
+--                   (tickets that are not batch), claimants (keys with tickets), idle (accounts
+--                   that are not active): numbers; owners: "name deadline tickets" of each, joined
+--                   by blanks; slots: their names, one a line; slot:NAME: "fence state clean since
+--                   came cost asked owner id user class key", none: idle and unclean;
+--                   a:PURSE, u:LENGTH PURSE USER: an account, as order.lua has it
 -- ARGV[1]  the time for tests, or 0 for the clock of Redis
 -- ARGV[2]  the caller's owner name
 -- ARGV[3]  the epoch it knows, 0 for none
@@ -23,7 +26,8 @@
 -- ARGV[9]  what an owner's name is put behind to make its channel
 -- ARGV[10] names of the slots, one a line
 -- ARGV[11] how long a key goes without the slot before it starves
--- ARGV[12] and what follows: the script's own
+-- ARGV[12] how many keys or users may have tickets in line for joins to be told places
+-- ARGV[13] and what follows: the script's own
 -- returns  {verdict, epoch, version, waiting, arrival, place, work, known, mine, gate,
 --           ill, grants, holds, lost, asks, running, more}; grants, holds, lost and asks are
 --           flat lists of slot, fence, state, owner, id; running is one of for how long and cost of
@@ -40,9 +44,9 @@ local OPEN, DRAINING = 0, 2
 local UNASKED, ASKED, KEPT = 0, 1, 2
 
 local call, format, match = redis.call, string.format, string.match
-local TICKETS, QUEUES, ACCOUNTS, BOOKS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local me, own = ARGV[2], 12
-local lease, grace = tonumber(ARGV[6]), tonumber(ARGV[7])
+local TICKETS, QUEUES, INDEX, BOOKS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local me, own = ARGV[2], 13
+local lease, grace, crowd = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[12])
 
 local now = tonumber(ARGV[1])
 if now == 0 then
@@ -59,8 +63,8 @@ local NOBODY = '0 '
 -- int writes a whole number without an exponent.
 local function int(n) return format('%.0f', n) end
 
-local fields = {'epoch', 'quiet', 'arrival', 'fence', 'version', 'gate', 'waiting', 'typical', 'owners', 'slots'}
-local numbers, slots = 8, {}
+local fields = {'epoch', 'quiet', 'arrival', 'fence', 'version', 'gate', 'waiting', 'typical', 'pressing', 'claimants', 'idle', 'owners', 'slots'}
+local numbers, slots = 11, {}
 for name in string.gmatch(ARGV[10], '[^\n]+') do
   slots[#slots + 1] = {slot = name}
   fields[#fields + 1] = 'slot:' .. name
@@ -79,34 +83,44 @@ end
 
 -- owners are few: a list, and the same by name.
 local owners, owners_changed = {}, false
-for name, till, tickets in string.gmatch(read[9] or '', '(%S+) (%d+) (%d+)') do
+for name, till, tickets in string.gmatch(read[12] or '', '(%S+) (%d+) (%d+)') do
   local o = {name = name, till = tonumber(till), tickets = tonumber(tickets)}
   owners[#owners + 1], owners[name] = o, o
 end
 
+local former = {} -- slots of another set
+
 -- One set of slots a line: another set is taken over only when nobody else is there.
 -- Whoever held one of the old set is dead then.
-if read[10] ~= ARGV[10] then
+if read[13] ~= ARGV[10] then
   for _, o in ipairs(owners) do
     if o.till > now and o.name ~= me then
       return redis.error_reply('SLOTS another proxy (' .. o.name .. ') has other slots on this line')
     end
   end
-  for name in string.gmatch(read[10] or '', '[^\n]+') do call('HDEL', BOOKS, 'slot:' .. name) end
+  for name in string.gmatch(read[13] or '', '[^\n]+') do
+    former[#former + 1] = call('HGET', BOOKS, 'slot:' .. name) or nil
+    call('HDEL', BOOKS, 'slot:' .. name)
+  end
   call('HSET', BOOKS, 'slots', ARGV[10])
-  for i = 11, #fields do read[i] = false end
+  for i = 14, #fields do read[i] = false end
+end
+
+local function read_slot(s, record)
+  local fence, state, clean, since, came, cost, asked, owner, id, user, purse =
+    match(record, '^(%d+) (%d) (%d) (%d+) (%d+) (%d+) (%d) (%S*) (%S*) (%S*) (.*)$')
+  s.fence, s.state, s.clean, s.since = tonumber(fence), tonumber(state), tonumber(clean), tonumber(since)
+  s.came, s.cost, s.asked, s.owner, s.id, s.user, s.purse = tonumber(came), tonumber(cost), tonumber(asked), owner, id, user, purse
+  return s
 end
 
 for i, s in ipairs(slots) do
-  local record = read[10 + i]
+  local record = read[13 + i]
   if record then
-    local fence, state, clean, since, came, cost, asked, owner, id, purse =
-      match(record, '^(%d+) (%d) (%d) (%d+) (%d+) (%d+) (%d) (%S*) (%S*) (.*)$')
-    s.fence, s.state, s.clean, s.since = tonumber(fence), tonumber(state), tonumber(clean), tonumber(since)
-    s.came, s.cost, s.asked, s.owner, s.id, s.purse = tonumber(came), tonumber(cost), tonumber(asked), owner, id, purse
+    read_slot(s, record)
   else
     s.fence, s.state, s.clean, s.since, s.came, s.cost, s.asked = 0, IDLE, 0, books.epoch, 0, 0, UNASKED
-    s.owner, s.id, s.purse = '', '', NOBODY
+    s.owner, s.id, s.user, s.purse = '', '', '', NOBODY
   end
 end
 
@@ -131,7 +145,7 @@ end
 
 local function release(s, clean)
   s.state, s.owner, s.id, s.purse, s.clean, s.since, s.changed = IDLE, '', '', NOBODY, clean, now, true
-  s.came, s.cost, s.asked = 0, 0, UNASKED
+  s.came, s.cost, s.asked, s.user = 0, 0, UNASKED, ''
 end
 
 local function sick(state) return state == POISONED or state == DOWN end

@@ -1,19 +1,22 @@
 -- line_join: take a place, or learn why there is none. Joining twice is joining once.
 --
--- ARGV[12] id
--- ARGV[13] class
--- ARGV[14] key, may be empty
--- ARGV[15] how many of the key may wait; 0: as many as of any other
--- ARGV[16] the slot time it may take; 0: the typical one
--- returns  DONE with arrival and place, DUPLICATE, CLOSED, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
+-- ARGV[13] id
+-- ARGV[14] class
+-- ARGV[15] key, may be empty
+-- ARGV[16] how many of the key may wait; 0: as many as of any other
+-- ARGV[17] the slot time it may take; 0: the typical one
+-- ARGV[18] user of the key, empty if users are not told apart
+-- returns  DONE with arrival and, unless in a crowd, place, DUPLICATE, CLOSED, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
 local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
-local cost = tonumber(ARGV[own + 4])
+local ticket = {id = id, class = class, key = key, cost = tonumber(ARGV[own + 4]), user = ARGV[own + 5], purse = class .. ' ' .. key}
+local queue -- where a ticket in line stands
 local limit = ARGV[own + 3] == '0' and ARGV[5] or ARGV[own + 3]
 
 -- present answers a join whose job is there already.
 local function present()
   local t = books.waiting > 0 and lookup(id)
   local s = not t and running(id)
+  if t then ticket, queue = t, leaf(t) end
   if t and t.owner == me then
     arrival = t.arrival
   elseif s and s.owner == me then
@@ -27,8 +30,9 @@ end
 -- waiting_of is how many tickets of a key are in line.
 local function waiting_of(key)
   local sum = 0
-  for _, a in pairs(accounts()) do
-    if a.key == key then sum = sum + a.waiting end
+  for class in pairs(keys) do
+    local a = account(class .. ' ' .. key)
+    if a then sum = sum + a.waiting end
   end
   return sum
 end
@@ -62,18 +66,22 @@ if not present() then
   verdict = admit()
   if verdict == DONE then
     books.arrival = math.max(books.arrival + 1, now)
-    arrival = books.arrival
+    arrival, ticket.arrival = books.arrival, books.arrival
     owner()
     local s = at_once()
     if s then
       books.version = books.version + 2 -- in line and out of it
-      hand(s, {owner = me, purse = enter(class .. ' ' .. key).purse, arrival = arrival, cost = cost > 0 and cost or books.typical}, id, BUSY)
+      open(ticket)
+      ticket.owner, ticket.cost = me, ticket.cost > 0 and ticket.cost or books.typical
+      hand(s, ticket, id, BUSY)
     else
-      insert(id, {class = class, arrival = arrival, cost = cost, key = key, purse = class .. ' ' .. key})
+      queue = insert(ticket)
     end
   end
 end
 settle()
-if books.waiting > 0 then place, work = stand(id) end
+if queue and not running(id) and books.claimants <= crowd and (not queue.within or queue.within.claimants <= crowd) then
+  place, work = stand(queue, rank(queue, ticket))
+end
 tell_running()
 return reply()

@@ -1,6 +1,6 @@
 -- line_leave: take tickets out of the line.
 --
--- ARGV[12] and what follows: their ids
+-- ARGV[13] and what follows: their ids
 withdraw({unpack(ARGV, own)})
 settle()
 return reply()

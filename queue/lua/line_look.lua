@@ -1,19 +1,26 @@
 -- line_look: tell everything.
 --
--- returns  more: {now, gate, cutoff, typical, tickets, slots, accounts}; tickets is a
+-- returns  more: {now, gate, cutoff, typical, tickets, slots, accounts, users}; tickets is a
 --          flat list of id and record; slots is one of slot, fence, state, owner, id,
---          clean, since, purse, came, cost, asked;
---          accounts is one of purse, slot time used, last end
+--          clean, since, purse, came, cost, asked, user;
+--          accounts is one of purse, slot time used, last end, when it came, 1 if its users
+--          are told apart; users is one of purse, user, slot time used, last end, when he came
 settle()
-local berths, used = {}, {}
+local berths, used, users = {}, {}, {}
 for _, s in ipairs(slots) do
   add(berths, s)
-  for _, value in ipairs({s.clean, int(s.since), s.purse, int(s.came), int(s.cost), s.asked}) do berths[#berths + 1] = value end
+  for _, value in ipairs({s.clean, int(s.since), s.purse, int(s.came), int(s.cost), s.asked, s.user}) do berths[#berths + 1] = value end
 end
-for purse, a in pairs(accounts()) do
-  used[#used + 1] = purse
-  used[#used + 1] = int(a.used)
-  used[#used + 1] = int(a.last)
+local all = call('HGETALL', BOOKS)
+for i = 1, #all, 2 do
+  local kind, field = match(all[i], '^([au]):(.*)$')
+  local apart, time, came, last = match(all[i + 1], '^. (%d) (%d+) %d+ %d+ (%d+) (%d+) %d+$')
+  if kind == 'a' then
+    for _, value in ipairs({field, time, last, came, apart}) do used[#used + 1] = value end
+  elseif kind == 'u' then
+    local length, rest = match(field, '^(%d+) (.*)$')
+    for _, value in ipairs({string.sub(rest, 1, length), string.sub(rest, length + 2), time, last, came}) do users[#users + 1] = value end
+  end
 end
-more = {now, books.gate, cutoff, books.typical, call('HGETALL', TICKETS), berths, used}
+more = {now, books.gate, cutoff, books.typical, call('HGETALL', TICKETS), berths, used, users}
 return reply()

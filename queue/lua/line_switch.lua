@@ -1,6 +1,6 @@
 -- line_switch: open or close the gate, and call the other owners to look at it.
 --
--- ARGV[12] the gate
+-- ARGV[13] the gate
 books.gate = tonumber(ARGV[own])
 books.version = books.version + 1
 settle()

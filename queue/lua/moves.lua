@@ -16,48 +16,59 @@ local function owner()
   return o
 end
 
--- count books one ticket more (n is 1) or less (-1) of an owner.
-local function count(owner, n)
+-- count books one ticket more (n is 1) or less (-1) of an owner and of accounts.
+local function count(t, a, n)
   books.waiting, books.version = books.waiting + n, books.version + 1
-  owners[owner].tickets, owners_changed = owners[owner].tickets + n, true
+  if t.class ~= '2' then books.pressing = books.pressing + n end
+  owners[t.owner].tickets, owners_changed = owners[t.owner].tickets + n, true
+  while a do
+    local was = a.waiting > 0
+    a.waiting, a.cost = a.waiting + n, a.cost + n * t.cost
+    if was ~= (a.waiting > 0) then
+      if a.within then a.within.claimants = a.within.claimants + n else books.claimants = books.claimants + n end
+    end
+    a = a.within
+  end
 end
 
--- insert puts a ticket of the caller in line.
-local function insert(id, t)
+-- insert puts a ticket of the caller in line, and returns the account in whose queue it is.
+local function insert(t)
   owner()
-  local a = enter(t.purse)
+  t.owner = me
   if t.cost == 0 then t.cost = books.typical end
-  call('ZADD', QUEUES, 0, member(a, t.arrival, id))
-  call('HSET', TICKETS, id, format('%s %s %.0f %.0f ', me, t.class, t.arrival, t.cost) .. t.key)
-  a.head = a.waiting > 0 and math.min(a.head, t.arrival) or t.arrival
-  a.waiting, a.cost, a.changed = a.waiting + 1, a.cost + t.cost, true
-  count(me, 1)
+  local a = open(t)
+  call('ZADD', QUEUES, 0, member(a, t))
+  call('HSET', TICKETS, t.id, format('%s %s %.0f %.0f %s ', me, t.class, t.arrival, t.cost, t.user) .. t.key)
+  count(t, a, 1)
+  return a
+end
+
+-- remove takes tickets out of the line, which are there.
+local function remove(tickets, ids)
+  local members = {}
+  for i, t in ipairs(tickets) do
+    local a = leaf(t)
+    members[i] = member(a, t)
+    count(t, a, -1)
+  end
+  if #ids > 0 then
+    call('ZREM', QUEUES, unpack(members))
+    call('HDEL', TICKETS, unpack(ids))
+  end
 end
 
 -- withdraw takes tickets out of the line, those that are there.
 local function withdraw(ids)
-  local shorter = {}
   for from = 1, #ids, 1000 do
     local part = {unpack(ids, from, math.min(from + 999, #ids))}
-    local gone, members, seen = {}, {}, {}
+    local tickets, there, seen = {}, {}, {}
     for i, record in ipairs(call('HMGET', TICKETS, unpack(part))) do
       local id = part[i]
       if record and not seen[id] then
-        local t = parse(record)
-        local a = accounts()[t.purse]
-        seen[id], gone[#gone + 1], members[#members + 1] = true, id, member(a, t.arrival, id)
-        a.waiting, a.cost, a.changed, shorter[a] = a.waiting - 1, a.cost - t.cost, true, true
-        count(t.owner, -1)
+        seen[id], there[#there + 1], tickets[#tickets + 1] = true, id, parse(id, record)
       end
     end
-    if #gone > 0 then
-      call('ZREM', QUEUES, unpack(members))
-      call('HDEL', TICKETS, unpack(gone))
-    end
-  end
-  for a in pairs(shorter) do
-    a.head = 0
-    if a.waiting > 0 then a.head = nth(a, 0).arrival end
+    remove(tickets, there)
   end
 end
 
@@ -93,7 +104,7 @@ end
 local function hand(s, to, id, state)
   books.fence = math.max(books.fence + 1, now)
   s.fence, s.state, s.owner, s.id, s.clean, s.since, s.changed = books.fence, state, to.owner, id, 0, now, true
-  if state == BUSY then s.purse, s.came, s.cost = to.purse, to.arrival, to.cost end
+  if state == BUSY then s.purse, s.user, s.came, s.cost = to.purse, to.user, to.arrival, to.cost end
   add(grants, s)
   if to.owner ~= me then
     call('PUBLISH', ARGV[9] .. to.owner, format('granted %.0f %d %s %s', s.fence, state, id, s.slot))
@@ -108,16 +119,15 @@ local function grant()
   if not granting() then return end
   for _, s in ipairs(slots) do
     if s.state == IDLE and s.clean == 1 and books.waiting > 0 then
-      local id = foremost()
-      local t = lookup(id)
-      withdraw({id})
-      hand(s, t, id, BUSY)
+      local t = head(upcoming())
+      remove({t}, {t.id})
+      hand(s, t, t.id, BUSY)
     end
   end
   local t
   for _, s in ipairs(slots) do
     if s.state == IDLE and books.waiting > 0 then
-      t = t or lookup(foremost())
+      t = t or head(upcoming())
       hand(s, t, '', ABORTING)
     end
   end
@@ -128,7 +138,7 @@ local function youngest()
   local best
   for _, s in ipairs(slots) do
     if s.state == BUSY and string.sub(s.purse, 1, 1) == '2' and s.asked == UNASKED and not (best and s.fence < best.fence)
-      and math.max(s.came, accounts()[s.purse].last) > cutoff then
+      and since(account(s.purse)) > cutoff then
       best = s
     end
   end
@@ -138,11 +148,8 @@ end
 -- ask asks for slots that batch jobs have, when jobs of better classes wait.
 local function ask()
   if books.waiting == 0 or not granting() or not youngest() then return end
-  if lookup(foremost()).class == '2' then return end
-  local short = 0
-  for _, a in pairs(accounts()) do
-    if a.class ~= '2' then short = short + a.waiting end
-  end
+  if foremost().class == '2' then return end
+  local short = books.pressing
   for _, s in ipairs(slots) do
     if s.state == ABORTING or s.state == BUSY and s.asked == ASKED then short = short - 1 end
   end
@@ -159,7 +166,7 @@ end
 local function settle()
   grant()
   ask()
-  local set = {}
+  local set = file()
   local function put(field, value)
     set[#set + 1] = field
     set[#set + 1] = value
@@ -170,7 +177,8 @@ local function settle()
   end
   for i, s in ipairs(slots) do
     if s.changed then
-      put(fields[10 + i], format('%.0f %d %d %.0f %.0f %.0f %d %s %s ', s.fence, s.state, s.clean, s.since, s.came, s.cost, s.asked, s.owner, s.id) .. s.purse)
+      put(fields[13 + i], format('%.0f %d %d %.0f %.0f %.0f %d %s %s %s ',
+        s.fence, s.state, s.clean, s.since, s.came, s.cost, s.asked, s.owner, s.id, s.user) .. s.purse)
     end
   end
   if owners_changed then
@@ -178,8 +186,7 @@ local function settle()
     for i, o in ipairs(owners) do list[i] = format('%s %.0f %d', o.name, o.till, o.tickets) end
     put('owners', table.concat(list, ' '))
   end
-  keep_accounts()
-  if #set > 0 then call('HSET', BOOKS, unpack(set)) end
+  for from = 1, #set, 1000 do call('HSET', BOOKS, unpack(set, from, math.min(from + 999, #set))) end
 end
 
 -- tell passes a message on to an owner, to all others if none is named.
@@ -204,6 +211,13 @@ local function reply()
     verdict, books.epoch, books.version, books.waiting, arrival, place, work, known, mine, books.gate, ill(),
     grants, holds, lost, asks, running_for, more,
   }
+end
+
+-- Jobs of slots of another set run no more.
+for _, record in ipairs(former) do
+  local s = read_slot({}, record)
+  local a = account(s.purse)
+  if a and a.apart then get(of_users(a), s.user) end
 end
 
 for i = #owners, 1, -1 do

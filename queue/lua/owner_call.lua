@@ -1,7 +1,7 @@
 -- owner_call: pass a message on.
 --
--- ARGV[12] the owner it is for, empty for all others
--- ARGV[13] the message
+-- ARGV[13] the owner it is for, empty for all others
+-- ARGV[14] the message
 settle()
 tell(ARGV[own], ARGV[own + 1])
 return reply()

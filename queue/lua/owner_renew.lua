@@ -1,6 +1,6 @@
 -- owner_renew: renew the caller's lease and compare its holds with the books.
 --
--- ARGV[12] and what follows: slot, fence, state, id of each hold the caller believes in
+-- ARGV[13] and what follows: slot, fence, state, id of each hold the caller believes in
 -- returns  known: 1 if the lease had not run out; mine: its tickets in line;
 --          holds: all it has; lost: those of the given it has no more; asks: also those of
 --          before that wait for an answer; more: in how long the first lease of another ends
@@ -13,7 +13,10 @@ for i = own, #ARGV, 4 do
     if s and s.state == IDLE and h.fence > s.fence then
       -- Books without the latest pages: the number is later than any they know. Whose
       -- job it is nobody knows any more.
-      if h.state == BUSY then enter(NOBODY) end
+      if h.state == BUSY then
+        local a = enter(group_of(NOBODY), NOBODY, now)
+        if a.apart then get(of_users(a), '') end
+      end
       s.fence, s.state, s.owner, s.id, s.clean, s.since, s.changed = h.fence, h.state, me, h.id, 0, now, true
       books.fence = math.max(books.fence, h.fence)
     else

@@ -1,9 +1,9 @@
 -- slot_free: give a slot back and, in the same breath, hand it to whoever is next.
 --
--- ARGV[12] slot
--- ARGV[13] fence by which the caller holds it
--- ARGV[14] 1 if its engine has been seen idle since its last use, else 0
--- ARGV[15] and what follows: ids of tickets that leave before it is handed on
+-- ARGV[13] slot
+-- ARGV[14] fence by which the caller holds it
+-- ARGV[15] 1 if its engine has been seen idle since its last use, else 0
+-- ARGV[16] and what follows: ids of tickets that leave before it is handed on
 -- returns  DONE, or STALE if the caller does not hold it by this fence
 local s = held(ARGV[own], tonumber(ARGV[own + 1]))
 if s then

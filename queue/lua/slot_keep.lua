@@ -1,7 +1,7 @@
 -- slot_keep: say that the job of a slot that has been asked for goes on.
 --
--- ARGV[12] slot
--- ARGV[13] fence by which the caller holds it
+-- ARGV[13] slot
+-- ARGV[14] fence by which the caller holds it
 -- returns  DONE, or STALE if the caller does not hold it by this fence
 --          or it has not been asked for
 local s = held(ARGV[own], tonumber(ARGV[own + 1]))

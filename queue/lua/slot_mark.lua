@@ -1,8 +1,8 @@
 -- slot_mark: say what the holder of a slot does to its engine.
 --
--- ARGV[12] slot
--- ARGV[13] fence by which the caller holds it
--- ARGV[14] state: aborting, poisoned or down
+-- ARGV[13] slot
+-- ARGV[14] fence by which the caller holds it
+-- ARGV[15] state: aborting, poisoned or down
 -- returns  DONE, or STALE if the caller does not hold it by this fence
 local s, state = held(ARGV[own], tonumber(ARGV[own + 1])), tonumber(ARGV[own + 2])
 if s then

@@ -1,7 +1,7 @@
 -- slot_yield: put the job of a slot back in line, where it stood.
 --
--- ARGV[12] slot
--- ARGV[13] fence by which the caller holds it
+-- ARGV[13] slot
+-- ARGV[14] fence by which the caller holds it
 -- returns  DONE with arrival, or STALE if the caller does not hold it by this fence
 --          or it has not been asked for
 local s = held(ARGV[own], tonumber(ARGV[own + 1]))
@@ -9,9 +9,9 @@ if not s or s.asked ~= ASKED then
   verdict = STALE
 elseif s.state == BUSY then
   local class, key = match(s.purse, '^(%d+) (.*)$')
-  insert(s.id, {class = class, arrival = s.came, cost = s.cost, key = key, purse = s.purse})
+  insert({id = s.id, class = class, arrival = s.came, cost = s.cost, key = key, user = s.user, purse = s.purse})
   arrival = s.came
-  s.state, s.id, s.purse, s.since, s.cost, s.changed = ABORTING, '', NOBODY, now, 0, true
+  s.state, s.id, s.user, s.purse, s.since, s.cost, s.changed = ABORTING, '', '', NOBODY, now, 0, true
 end
 settle()
 return reply()
