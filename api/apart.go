@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"oneslot/api/slack"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/downstream/raw"
 	"oneslot/proxy/surface"
@@ -29,10 +30,24 @@ func (s *Server) part(c echo.Context, x *exchange) bool {
 		return false
 	}
 	x.body.Part()
+	x.takes(s.slack, waits-handled)
 	c.Set(partedKey, true)
 	s.apart.Add(conn)
 	go s.wait(&parted{exchange: x, conn: conn, leave: leave, path: c.Path()})
 	return true
+}
+
+// What a request takes beside its body, roughly: with its handler and the server's
+// buffers, or where it waits without them.
+const handled, waits = 40 << 10, 8 << 10
+
+// takes notes that a request takes more memory, or less.
+func (x *exchange) takes(g *slack.Gauge, n int64) {
+	if x.taken == 0 {
+		n += int64(x.job.Size)
+	}
+	x.taken += n
+	g.Add(n)
 }
 
 // parted is a request whose handler has returned.

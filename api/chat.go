@@ -44,6 +44,7 @@ type exchange struct {
 	ahead  func()                     // ends what is prepared while it waits
 	remote string                     // the caller's address
 	closed bool                       // it has its line in the log
+	taken  int64                      // of memory, in bytes
 }
 
 // ran reports whether the request got a slot.
@@ -87,6 +88,7 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 		s.close(x, proxy.NotRun(), x.settle(err))
 		return err
 	}
+	x.takes(s.slack, handled)
 	x.ahead = s.Proxy.Ahead(context.WithoutCancel(x.client.Context()), x.call, x.pool.Slots())
 	x.turn, err = x.pool.Queue.Enter(x.client.Context(), x.job)
 	if err == nil && x.client.Holds(x.turn.Came()) && s.part(c, x) {
@@ -99,6 +101,7 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 // finish runs a request, unless it has failed of err before, and accounts for it.
 func (s *Server) finish(x *exchange, err error) {
 	defer x.ahead()
+	defer func() { x.takes(s.slack, -x.taken) }()
 	report := proxy.NotRun()
 	if err == nil {
 		report, err = s.run(x.client.Context(), x)

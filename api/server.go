@@ -15,6 +15,7 @@ import (
 	"oneslot/api/intake"
 	"oneslot/api/metrics"
 	"oneslot/api/retry"
+	"oneslot/api/slack"
 	"oneslot/internal/openai"
 	"oneslot/internal/telemetry"
 	"oneslot/ledger"
@@ -109,6 +110,7 @@ type Server struct {
 	retries   *retry.Book
 	bodies    *intake.Room
 	draining  atomic.Bool
+	slack     *slack.Gauge   // of the memory that requests take
 	apart     raw.Crowd      // those who wait by themselves
 	responses *responses.API // may keep what it has answered
 	// The ledger, the folder of kept responses, was last seen failing.
@@ -134,7 +136,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), bodies: intake.New(cfg.Bodies), apis: map[string]surface.API{}, responses: kept}
+	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), bodies: intake.New(cfg.Bodies), apis: map[string]surface.API{}, responses: kept, slack: slack.New(nil)}
 	deps.Metrics.Kept(kept.Err)
 	deps.Metrics.Bodies(s.bodies.Held)
 	s.echo.HideBanner, s.echo.HidePort = true, true

@@ -188,7 +188,7 @@ func (c *Client) tick() {
 	if c.closed() {
 		return
 	}
-	due := time.Since(c.last) >= c.cfg.Heartbeat
+	wait := c.silence(time.Now())
 	begins := c.told == 0
 	if begins {
 		if c.begun != nil {
@@ -196,7 +196,7 @@ func (c *Client) tick() {
 		}
 		c.commit(http.StatusOK)
 	}
-	if due || begins {
+	if wait <= 0 || begins {
 		if c.beats() {
 			c.beat()
 		}
@@ -206,7 +206,7 @@ func (c *Client) tick() {
 		close(c.begun)
 	}
 	if c.beats() {
-		c.timer.Reset(max(c.cfg.Heartbeat-time.Since(c.last), time.Millisecond))
+		c.timer.Reset(max(c.silence(time.Now()), time.Millisecond))
 	}
 }
 

@@ -7,7 +7,8 @@
 //   - Headers of a stream go out after Config.CommitAfter at the latest, so that
 //     an error that comes early still has its own status, and no client waits
 //     longer than that for its first byte.
-//   - No silence is longer than Config.Heartbeat: a stream gets what its Voice has
+//   - No silence is longer than Config.Heartbeat, and hardly one is shorter: the signs of
+//     life of all clients are rounded to the same moments. A stream gets what its Voice has
 //     for that, between events and never inside one; a whole answer gets newlines
 //     before its JSON, which every JSON reader skips.
 //   - Each event is one line of data. There is never an id or a retry, and a name

@@ -3,6 +3,7 @@ package downstream
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"oneslot/internal/openai"
 )
@@ -92,6 +93,21 @@ var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
 // keepBuf is the largest buffer kept between flushes, in bytes: waiting clients
 // are many and say little.
 const keepBuf = 64 << 10
+
+// grain is what signs of life are rounded to, at most: those of many clients fall
+// together, since a wake-up costs as much as one of them.
+const grain = 250 * time.Millisecond
+
+// silence is how long there may be silence yet. Signs of life come a little early
+// rather than late, at moments that are the same for all. The caller holds mu.
+func (c *Client) silence(now time.Time) time.Duration {
+	due := c.last.Add(c.cfg.Heartbeat)
+	early := time.Duration(0)
+	if g := min(grain, c.cfg.Heartbeat/40); g >= time.Millisecond {
+		early = time.Duration(due.UnixNano()) % g
+	}
+	return due.Sub(now) - early
+}
 
 // Plain is the Voice of OpenAI's chat: comments, and errors as an event before
 // [DONE].

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"oneslot/internal/openai"
@@ -110,6 +111,40 @@ func TestWritesAndBeatsAreOneSequence(t *testing.T) {
 		}
 		if n := len(blocks); n < 210 || blocks[n-1] != "data: [DONE]" || !strings.HasPrefix(blocks[n-2], "event: end\n") {
 			t.Errorf("%d events, which end with %q", n, blocks[n-2:])
+		}
+	})
+}
+
+// TestBeatsFallTogether: clients that came at different moments hear their signs of life
+// at the same ones, never after a longer silence than was promised.
+func TestBeatsFallTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []*writer
+		for range 20 {
+			w := newWriter()
+			c, err := downstream.New(&echoes{ResponseWriter: w}, request(t), usual(true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Release()
+			all = append(all, w)
+			pass(7 * time.Millisecond)
+		}
+		pass(35 * time.Second)
+		moments := map[time.Time]int{}
+		for _, w := range all {
+			before := time.Duration(0)
+			for i, s := range w.sentAt() {
+				if silent := s.at - before; i > 0 && (silent > 10*time.Second || silent < 9700*time.Millisecond) {
+					t.Errorf("a silence of %v", silent)
+				} else if i > 0 {
+					moments[w.began.Add(s.at)]++
+				}
+				before = s.at
+			}
+		}
+		if len(moments) != 3 {
+			t.Errorf("60 signs of life came at %d moments", len(moments))
 		}
 	})
 }
