@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"sync"
@@ -292,4 +293,50 @@ func onGoneContext(t *testing.T, p place) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// slow is a store whose disk takes a while.
+type slow struct {
+	ledger.Store
+	takes  time.Duration
+	writes []int // how many rows each has brought
+}
+
+func (s *slow) Write(_ context.Context, rows []*ledger.Row, _ ledger.Keep) (bool, error) {
+	<-time.After(s.takes)
+	s.writes = append(s.writes, len(rows))
+	return false, nil
+}
+
+func (s *slow) Close() error { return nil }
+
+// TestRowsGatherBehindAWrite: what has come while others were written waits for more
+// like the first ones did, unless somebody waits for it.
+func TestRowsGatherBehindAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{takes: 5 * time.Millisecond}
+		l := ledger.New(s, ledger.Config{Every: 45 * time.Millisecond})
+		for n := range 1000 {
+			must(t, l.Finish(served(n)))
+			pass(time.Millisecond)
+		}
+		if n := len(s.writes); n < 18 || n > 21 {
+			t.Errorf("%d writes in a second of rows, of %v", n, s.writes)
+		}
+		began := time.Now()
+		must(t, l.Finish(served(1000)))
+		must(t, l.Flush(t.Context()))
+		if took := time.Since(began); took > 15*time.Millisecond {
+			t.Errorf("a flush takes %v", took)
+		}
+		must(t, l.Finish(served(1001)))
+		must(t, l.Close())
+		all := 0
+		for _, n := range s.writes {
+			all += n
+		}
+		if all != 1002 {
+			t.Errorf("%d rows were written", all)
+		}
+	})
 }

@@ -138,7 +138,7 @@ func (w *writer) loop() {
 		case <-w.quit:
 			return
 		}
-		if retry = w.writeAll(retry); retry > 0 {
+		if retry = w.write(retry); retry > 0 {
 			w.rouse()
 		}
 	}
@@ -166,18 +166,18 @@ func (w *writer) gather(wait time.Duration) {
 	}
 }
 
-// writeAll writes batches until none is left. After a failure it returns how
-// long to wait before the next try.
-func (w *writer) writeAll(waited time.Duration) (retry time.Duration) {
-	for {
-		more, err := w.writeBatch(context.Background())
-		if err != nil {
-			return min(max(2*waited, retryFirst), retryMost)
-		}
-		if !more {
-			return 0
-		}
+// write writes a batch. What is left then, rows that have come meanwhile or more to
+// delete, waits like the first row did. After a failure it returns how long to wait
+// before the next try.
+func (w *writer) write(waited time.Duration) (retry time.Duration) {
+	more, err := w.writeBatch(context.Background())
+	if err != nil {
+		return min(max(2*waited, retryFirst), retryMost)
 	}
+	if more {
+		w.rouse()
+	}
+	return 0
 }
 
 // writeBatch writes the rows that have gathered, at most maxBatch, and reports
