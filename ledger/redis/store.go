@@ -44,6 +44,7 @@ type store struct {
 	keys    []string
 	scripts map[string]*goredis.Script
 	late    time.Time // when the lease was last found run out; the writer's own
+	looked  time.Time // when dead processes were last looked for; the writer's own
 }
 
 // Open opens the ledger in the client's Redis, which must answer now and stays the
@@ -89,9 +90,10 @@ func (s *store) run(ctx context.Context, name string, args ...any) *goredis.Cmd 
 const together = 200
 
 // Write keeps the rows, some at a time; as they are keyed by their ids, a part that
-// was kept before a failure does no harm when it comes again. Then it ends what
-// dead processes have left open.
+// was kept before a failure does no harm when it comes again. Now and then it also ends
+// what dead processes have left open.
 func (s *store) Write(ctx context.Context, rows []*ledger.Row, keep ledger.Keep) (more bool, err error) {
+	idle := len(rows) == 0
 	for first := true; first || len(rows) > 0; first = false {
 		n := min(len(rows), together)
 		if more, err = s.write(ctx, rows[:n], keep); err != nil {
@@ -99,6 +101,10 @@ func (s *store) Write(ctx context.Context, rows []*ledger.Row, keep ledger.Keep)
 		}
 		rows = rows[n:]
 	}
+	if !idle && time.Since(s.looked) < s.cfg.Lease/3 { // a look costs Redis a call for each open row
+		return more, nil
+	}
+	s.looked = time.Now()
 	return more, fault("close the rows of dead processes", s.bury(ctx))
 }
 

@@ -11,20 +11,38 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local till = redis.call('ZSCORE', owners, owner)
 redis.call('ZADD', owners, now + lease, owner)
 
-for i = 6, #ARGV, 4 do
-	local id = ARGV[i]
-	local ended = redis.call('HEXISTS', open, id) == 0 and redis.call('HEXISTS', rows, id) == 1
-	-- The first end stays, but for one that was only taken for it.
-	if not ended or redis.call('HGET', lost, id) == owner then
-		redis.call('HSET', rows, id, ARGV[i + 3])
-		redis.call('ZADD', times, ARGV[i + 1], id)
-		redis.call('HDEL', lost, id)
-		if ARGV[i + 2] == '1' then
-			redis.call('HSET', open, id, owner)
-		else
-			redis.call('HDEL', open, id)
+-- One call for all rows of a kind, not one a row: a script is mostly the price of its calls.
+local ids = {}
+for i = 6, #ARGV, 4 do ids[#ids + 1] = ARGV[i] end
+if #ids > 0 then
+	local whose, taken = redis.call('HMGET', open, unpack(ids)), redis.call('HMGET', lost, unpack(ids))
+	local set, at, opened, closed, found = {}, {}, {}, {}, {}
+	local function add(list, one, other)
+		list[#list + 1] = one
+		list[#list + 1] = other
+	end
+	for i, id in ipairs(ids) do
+		local from = 2 + 4 * i
+		-- The first end stays, but for one that was only taken for it.
+		if whose[i] or taken[i] == owner or redis.call('HEXISTS', rows, id) == 0 then
+			add(set, id, ARGV[from + 3])
+			add(at, ARGV[from + 1], id)
+			if taken[i] then add(found, id) end
+			if ARGV[from + 2] == '1' then
+				add(opened, id, owner)
+			elseif whose[i] then
+				add(closed, id)
+			end
 		end
 	end
+	local function all(command, key, list)
+		if #list > 0 then redis.call(command, key, unpack(list)) end
+	end
+	all('HSET', rows, set)
+	all('ZADD', times, at)
+	all('HDEL', lost, found)
+	all('HSET', open, opened)
+	all('HDEL', open, closed)
 end
 
 -- drop deletes up to n of the ids, none that is open.
