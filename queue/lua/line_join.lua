@@ -9,7 +9,7 @@
 -- returns  DONE with arrival and, unless in a crowd, place, DUPLICATE, CLOSED, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
 local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
 local ticket = {id = id, class = class, key = key, cost = tonumber(ARGV[own + 4]), user = ARGV[own + 5], purse = class .. ' ' .. key}
-local queue -- where a ticket in line stands
+local queue, index -- where a ticket in line stands, and how many before it
 local limit = ARGV[own + 3] == '0' and ARGV[5] or ARGV[own + 3]
 
 -- present answers a join whose job is there already.
@@ -30,7 +30,7 @@ end
 -- waiting_of is how many tickets of a key are in line.
 local function waiting_of(key)
   local sum = 0
-  for class in pairs(keys) do
+  for class in pairs(urgencies) do
     local a = account(class .. ' ' .. key)
     if a then sum = sum + a.waiting end
   end
@@ -76,12 +76,13 @@ if not present() then
       hand(s, ticket, id, BUSY)
     else
       queue = insert(ticket)
+      index = -1 -- it is the last one
     end
   end
 end
 settle()
 if queue and not running(id) and books.claimants <= crowd and (not queue.within or queue.within.claimants <= crowd) then
-  place, work = stand(queue, rank(queue, ticket))
+  place, work = stand(queue, index and queue.waiting + index or rank(queue, ticket))
 end
 tell_running()
 return reply()

@@ -1,5 +1,8 @@
 -- moves: how tickets and slots change hands. It stands behind order.lua.
 
+local call, books, slots, now, me, IDLE, BUSY, format, owners, account, foremost =
+  call, books, slots, now, me, IDLE, BUSY, format, owners, account, foremost
+
 -- owner returns the caller's entry, made if need be. When nobody else is there,
 -- nobody has watched the idle engines, so they are to be proved again.
 local function owner()

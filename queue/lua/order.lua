@@ -14,6 +14,11 @@
 -- changed is filed anew at its end: until then it goes by the accounts that it has loaded,
 -- and by INDEX for the others.
 
+-- A function that names a local of the script searches for it among all such, from the
+-- latest back: what is named often is therefore declared anew here and in moves.lua.
+local call, format, match, int, BUSY, BOOKS, INDEX, QUEUES, TICKETS, books, slots, now =
+  call, format, match, int, BUSY, BOOKS, INDEX, QUEUES, TICKETS, books, slots, now
+
 -- parse reads a ticket.
 local function parse(id, record)
   local owner, class, came, cost, user, key = match(record, '^(%S+) (%d+) (%d+) (%d+) (%S*) (.*)$')
@@ -35,10 +40,7 @@ local loaded, everyone, met = {}, {}, 0 -- accounts by their field, and as a lis
 local gone, unfiled = {}, {} -- fields to delete, entries to take out of INDEX
 
 -- keys are the groups of keys by class; a group has its accounts that are loaded.
-local keys = {}
-for class, urgency in pairs({['0'] = 1, ['1'] = 0, ['2'] = 2}) do -- interactive, default, batch
-  keys[class] = {class = class, urgency = urgency, ready = 'r' .. urgency, hungry = 'h', idle = 'i' .. class, field = 'a:', list = {}}
-end
+local keys, urgencies = {}, {['0'] = 1, ['1'] = 0, ['2'] = 2} -- default, interactive, batch
 
 -- of_users is the group of the users of a key's account.
 local function of_users(a)
@@ -111,7 +113,15 @@ local function get(g, name)
   return loaded[g.field .. name] or nil
 end
 
-local function group_of(purse) return keys[string.sub(purse, 1, 1)] end
+local function group_of(purse)
+  local class = string.sub(purse, 1, 1)
+  local g, urgency = keys[class], urgencies[class]
+  if not g then
+    g = {class = class, urgency = urgency, ready = 'r' .. urgency, hungry = 'h', idle = 'i' .. class, field = 'a:', list = {}}
+    keys[class] = g
+  end
+  return g
+end
 
 local function account(purse) return get(group_of(purse), purse) end
 
