@@ -30,6 +30,7 @@ type writer struct {
 	waiting batch      // rows not yet taken by the goroutine
 	writing batch      // rows of the transaction under way
 	hurry   bool       // somebody waits for the disk
+	swept   bool       // there may be more to delete
 	turn    chan struct{}
 	err     error // of the last write; nil after a good one
 	closed  bool
@@ -133,6 +134,9 @@ func (w *writer) loop() {
 	for {
 		select {
 		case <-w.wake:
+			if w.idle() {
+				continue // what it was about is written already
+			}
 			w.gather(max(w.cfg.Every, retry))
 		case <-tend.C:
 		case <-w.quit:
@@ -142,6 +146,13 @@ func (w *writer) loop() {
 			w.rouse()
 		}
 	}
+}
+
+// idle reports whether there is nothing to write or delete.
+func (w *writer) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting.order) == 0 && w.err == nil && !w.swept
 }
 
 // gather lets more rows come, unless somebody waits for them or there are
@@ -195,7 +206,7 @@ func (w *writer) writeBatch(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		w.waiting = merge(w.writing, w.waiting)
 	}
-	w.err, w.writing = err, batch{}
+	w.err, w.writing, w.swept = err, batch{}, swept
 	more = err == nil && (swept || len(w.waiting.order) > 0)
 	if !more {
 		w.hurry = false

@@ -116,7 +116,7 @@ func values(r *ledger.Row) []any {
 		if c.Known() {
 			v = append(v, c.N, sourceValue(c.Source))
 		} else {
-			v = append(v, nil, sourceValue(usage.Unknown))
+			v = append(v, nil, string(usage.Unknown))
 		}
 	}
 	return v
@@ -124,20 +124,13 @@ func values(r *ledger.Row) []any {
 
 // sourceValue is s as a value. Those that most rows have take no memory.
 func sourceValue(s usage.Source) any {
-	switch s {
-	case usage.Engine:
+	if s == usage.Engine {
 		return string(usage.Engine)
-	case usage.Tokenizer:
-		return string(usage.Tokenizer)
-	case usage.EngineSetup:
-		return string(usage.EngineSetup)
-	case usage.Unknown:
-		return string(usage.Unknown)
-	case usage.DidNotRun:
-		return string(usage.DidNotRun)
-	default:
-		return string(s)
 	}
+	if s == usage.EngineSetup {
+		return string(usage.EngineSetup)
+	}
+	return string(s)
 }
 
 // scan reads the columns of a row.
