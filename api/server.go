@@ -131,6 +131,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	if cfg.Client.WriteTimeout == 0 {
 		cfg.Client.WriteTimeout = 30 * time.Second
 	}
+	cfg.Client.Rounds = &downstream.Rounds{}
 	cfg.Client.Problem, cfg.Client.Buffers, cfg.Retry.Final = problem, &downstream.Buffers{}, final
 	kept, err := responses.New(cfg.Responses)
 	if err != nil {

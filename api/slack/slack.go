@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -28,10 +27,7 @@ type Gauge struct {
 // runtime's.
 func New(free func()) *Gauge {
 	if free == nil {
-		free = func() {
-			runtime.GC() // what is pooled goes only with the second one
-			debug.FreeOSMemory()
-		}
+		free = debug.FreeOSMemory
 	}
 	g := &Gauge{free: free, from: time.Now()}
 	g.last.Store(int64(-least))

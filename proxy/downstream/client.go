@@ -36,6 +36,9 @@ type Config struct {
 	Parts bool
 	// Buffers are shared by clients. Zero means that this one has its own.
 	Buffers *Buffers
+	// Rounds is where signs of life are given together. Zero means that each client has
+	// a timer for its own.
+	Rounds *Rounds
 	// Keep has the answer go on without its caller. No call fails then: what becomes
 	// of an answer without a caller is for Keep.Wanted to say. Zero means that the
 	// answer ends with its caller.
@@ -58,8 +61,9 @@ type Client struct {
 	parted   *raw.Conn     // nil while the server has the connection
 	begun    chan struct{} // closed when tick has sent the status line; nil if the caller is not to part
 	timer    *time.Timer
-	told     int  // the status line that has gone out; 0 is none yet
-	ended    bool // the answer is complete, or an error was told
+	turn     time.Duration // in cfg.Rounds; 0 is none
+	told     int           // the status line that has gone out; 0 is none yet
+	ended    bool          // the answer is complete, or an error was told
 	released bool
 	last     time.Time // of the latest flush
 	err      error     // the first write error; nothing is written after it
@@ -206,7 +210,7 @@ func (c *Client) tick() {
 		close(c.begun)
 	}
 	if c.beats() {
-		c.timer.Reset(max(c.silence(time.Now()), time.Millisecond))
+		c.waitOn(time.Now())
 	}
 }
 

@@ -23,8 +23,8 @@
 //
 // # Ownership
 //
-// A Client starts no goroutine that lives on; its timer runs in one of its own
-// for the length of a write. Who made it calls Release at the end, and nothing is
+// A Client starts no goroutine that lives on: its timer, and a round of those who break
+// their silence at the same moment, run in one for the length of the writes. Who made it calls Release at the end, and nothing is
 // written after that. A handler that would return before has its client Part: the bare
 // connection (package raw) goes on with the answer, to Close.
 package downstream

@@ -109,6 +109,16 @@ func (c *Client) silence(now time.Time) time.Duration {
 	return due.Sub(now) - early
 }
 
+// waitOn sees to it that the client ticks when the silence is long enough.
+func (c *Client) waitOn(now time.Time) {
+	wait := max(c.silence(now), time.Millisecond)
+	if c.cfg.Rounds == nil {
+		c.timer.Reset(wait)
+		return
+	}
+	c.turn = c.cfg.Rounds.add(c, now, wait)
+}
+
 // Plain is the Voice of OpenAI's chat: comments, and errors as an event before
 // [DONE].
 type Plain struct{}

@@ -189,6 +189,9 @@ func (c *Client) Release() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
+	if c.turn != 0 {
+		c.cfg.Rounds.drop(c, c.turn)
+	}
 	if c.unwatch != nil {
 		c.unwatch()
 	}
