@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// dropped are headers that say nothing of the client or the proxy.
-var dropped = []string{"Connection", "Content-Length", "Date", "Host", "Transfer-Encoding"}
+// dropped are headers that say nothing of the client or the proxy, or that are there
+// only where a request has come a moment too early.
+var dropped = []string{"Connection", "Content-Length", "Date", "Host", "Transfer-Encoding", "X-Oneslot-Position"}
 
 // blanked are headers that hold a secret, or what differs from machine to machine
 // or from run to run.
