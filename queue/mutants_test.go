@@ -191,7 +191,7 @@ var mutants = []struct{ file, old, new string }{
 	{"line_join", "books.claimants <= crowd and", ""},
 	{"line_join", "books.claimants <= crowd and", "books.claimants < crowd and"},
 	{"line_join", "and (not queue.within or queue.within.claimants <= crowd)", ""},
-	{"line_join", "queue and not running(id) and", "queue and"},
+	{"line_join", "if grants[i] == id then queue = nil end", ""},
 	{"owner_renew", "local a = enter(group_of(NOBODY), NOBODY, now)", "local a = account(NOBODY) or {}"},
 	{"owner_renew", "      if h.state == BUSY then\n        local a", "      if true then\n        local a"},
 	{"slot_yield", "ABORTING, '', '', NOBODY, now, 0, true", "ABORTING, s.id, '', NOBODY, now, 0, true"},

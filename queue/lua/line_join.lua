@@ -81,7 +81,10 @@ if not present() then
   end
 end
 settle()
-if queue and not running(id) and books.claimants <= crowd and (not queue.within or queue.within.claimants <= crowd) then
+for i = 5, #grants, 5 do
+  if grants[i] == id then queue = nil end -- it has its slot; a store that had lost it may know it as running and in line
+end
+if queue and books.claimants <= crowd and (not queue.within or queue.within.claimants <= crowd) then
   place, work = stand(queue, index and queue.waiting + index or rank(queue, ticket))
 end
 tell_running()
