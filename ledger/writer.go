@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -112,7 +113,7 @@ func (w *writer) flush(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := w.lastError(); err != nil {
+		if err := cmp.Or(ctx.Err(), w.lastError()); err != nil {
 			return err
 		}
 	}
