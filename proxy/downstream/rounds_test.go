@@ -2,9 +2,11 @@ package downstream_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"oneslot/proxy/downstream"
 )
@@ -93,6 +95,33 @@ func TestRoundsGoOn(t *testing.T) {
 					}
 				}
 				pass(time.Minute) // the writes fail
+			})
+		})
+	}
+}
+
+// TestRoundsLetGo: nothing of a client is kept once it is released, nor after its last
+// round, or thousands who have left would go on to take memory.
+func TestRoundsLetGo(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"before its round": 5 * time.Second, "after a round": 11 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := usual(true)
+				cfg.Rounds = &downstream.Rounds{}
+				kept := func() weak.Pointer[downstream.Client] {
+					c, err := downstream.New(&echoes{ResponseWriter: newWriter()}, request(t), cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					pass(wait)
+					c.Release()
+					return weak.Make(c)
+				}()
+				runtime.GC()
+				if kept.Value() != nil {
+					t.Error("the client is still there")
+				}
+				runtime.KeepAlive(cfg.Rounds)
 			})
 		})
 	}
