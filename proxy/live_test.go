@@ -139,9 +139,8 @@ func TestPace(t *testing.T) {
 	if read, write := r.Pace(4000); read != 2000 || write != 10 {
 		t.Errorf("one that has ended read %v and wrote %v", read, write)
 	}
-	if r.Runs = 2; true {
-		if read, write := r.Pace(4000); read != 0 || write != 0 {
-			t.Errorf("two runs read %v and wrote %v", read, write)
-		}
+	r.Runs = 2
+	if read, write := r.Pace(4000); read != 0 || write != 0 {
+		t.Errorf("two runs read %v and wrote %v", read, write)
 	}
 }

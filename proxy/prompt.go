@@ -56,15 +56,15 @@ func (o *order) messages() string {
 
 // countPrompt asks the engine how many tokens its prompt has.
 func (o *order) countPrompt(ctx context.Context) (int, error) {
-	ids, err := o.encodePrompt(ctx)
+	ids, err := o.engine.EncodePrompt(ctx, o.promptMembers())
 	if !o.plan.closed { // else the flags that close thinking are not among the members
 		o.prompt = ids
 	}
 	return len(ids), err
 }
 
-// encodePrompt asks the engine for the tokens of its prompt.
-func (o *order) encodePrompt(ctx context.Context) ([]uint32, error) {
+// promptMembers are those of the request that make its prompt.
+func (o *order) promptMembers() []openai.Member {
 	members := cache.Members(o.call.Request.Body)
 	if o.call.Request.Prompt == "" {
 		members[0].Raw = o.messages()
@@ -72,7 +72,7 @@ func (o *order) encodePrompt(ctx context.Context) ([]uint32, error) {
 			members[0].Raw, _ = o.plan.behind(members[0].Raw, o)
 		}
 	}
-	return o.engine.EncodePrompt(ctx, members)
+	return members
 }
 
 // ahead is the count of a prompt that was begun before the slot was there.
@@ -106,9 +106,10 @@ func (p *Proxy) Ahead(ctx context.Context, call *Call, slots []string) (end func
 	o.plan = o.newPlan()
 	a := &ahead{done: make(chan struct{}), engine: t.engine, lost: t.engine.Lost(), closed: o.plan.closed}
 	call.ahead = a
+	members := o.promptMembers() // here, where a panic is caught
 	go func() {
 		defer close(a.done)
-		a.ids, a.err = o.encodePrompt(ctx)
+		a.ids, a.err = t.engine.EncodePrompt(ctx, members)
 	}()
 	return func() {
 		cancel()

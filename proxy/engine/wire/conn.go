@@ -158,13 +158,15 @@ type body struct {
 	sent   <-chan error
 	stop   func() bool
 	keep   bool
-	done   bool
+	done   bool  // the connection is no longer the body's
+	over   error // of every read after that
 }
 
-// Read reads the body.
+// Read reads the body. After Close it fails, unless the end had been read: what was cut
+// has no end.
 func (b *body) Read(p []byte) (int, error) {
 	if b.done {
-		return 0, io.EOF
+		return 0, b.over
 	}
 	n, err := b.ReadCloser.Read(p)
 	switch {
@@ -183,7 +185,7 @@ const sentWithin = 10 * time.Millisecond
 
 // end gives the connection back, if all of the request has been sent.
 func (b *body) end() {
-	b.done = true
+	b.done, b.over = true, io.EOF
 	var fault error
 	select {
 	case fault = <-b.sent:
@@ -204,7 +206,7 @@ func (b *body) Close() error {
 	if b.done {
 		return nil
 	}
-	b.done = true
+	b.done, b.over = true, http.ErrBodyReadAfterClose
 	b.stop()
 	return b.conn.Close()
 }

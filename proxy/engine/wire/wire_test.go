@@ -256,6 +256,28 @@ func TestBrokenConnections(t *testing.T) {
 	})
 }
 
+// TestReadAfterClose: what was cut has no end, what was read to its end keeps it.
+func TestReadAfterClose(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 100_000)) })
+	for whole, want := range map[bool]error{false: http.ErrBodyReadAfterClose, true: io.EOF} {
+		resp, err := connect(t, s.URL, nil).Do(t.Context(), &wire.Request{Method: http.MethodGet, Path: "/x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		some := io.LimitReader(resp.Body, 10)
+		if whole {
+			some = resp.Body
+		}
+		if _, err := io.Copy(io.Discard, some); err != nil {
+			t.Error(err)
+		}
+		_ = resp.Body.Close()
+		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || !errors.Is(err, want) {
+			t.Errorf("whole %v: read %d, %v, want %v", whole, n, err, want)
+		}
+	}
+}
+
 // TestEarlyAnswers come before the request has been read, or will ever be.
 func TestEarlyAnswers(t *testing.T) {
 	for _, size := range []int{10, 8 << 20} {
