@@ -31,7 +31,8 @@ type exchange struct {
 	pool   *Pool
 	job    queue.Job
 	ask    retry.Ask
-	visit  *retry.Visit // nil if it repeats no other and will not be repeated
+	visit  *retry.Visit                // nil if it repeats no other and will not be repeated
+	rest   func(context.Context) error // of the claim, before anything is run; may be nil
 	beat   downstream.Beat
 	client *downstream.Client // nil until the line is joined
 	body   *intake.Body       // its bytes are held until the end
@@ -58,8 +59,7 @@ func (x *exchange) waited() time.Duration {
 	return time.Since(x.began)
 }
 
-// answer returns the whole life of a request of one API: decode, wait, stream,
-// account.
+// answer returns the whole life of a request of one API.
 func (s *Server) answer(a surface.API) echo.HandlerFunc {
 	return func(c echo.Context) error { return s.serve(c, a) }
 }
@@ -90,7 +90,9 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 	}
 	x.takes(s.slack, handled)
 	x.ahead = s.Proxy.Ahead(context.WithoutCancel(x.client.Context()), x.call, x.pool.Slots())
-	x.turn, err = x.pool.Queue.Enter(x.client.Context(), x.job)
+	if x.job.Stead, x.rest, err = x.visit.Claim(x.client.Context(), x.pool.Queue.Claims(), x.ask, x.row.ID); err == nil {
+		x.turn, err = x.pool.Queue.Enter(x.client.Context(), x.job)
+	}
 	if err == nil && x.client.Holds(x.turn.Came()) && s.part(c, x) {
 		return nil
 	}
@@ -173,7 +175,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 	report = proxy.NotRun()
 	turn := x.turn
 	x.turn = nil
-	err = turn.Take(ctx, func(ctx context.Context, hold *queue.Hold) error {
+	err = turn.Take(ctx, retry.Alone(x.rest, func(ctx context.Context, hold *queue.Hold) error {
 		x.hold.Store(hold)
 		pace := func() queue.Pace { live, _ := s.Proxy.Live(x.row.ID); return paceOf(live.Pace(x.job.Size)) }
 		hold.Shows(pace)
@@ -207,7 +209,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 			err = fmt.Errorf("%w: %w", errRefused, err)
 		}
 		return err
-	})
+	}))
 	return report, err
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,9 +129,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	if cfg.Client.WriteTimeout == 0 {
-		cfg.Client.WriteTimeout = 30 * time.Second
-	}
+	cfg.Client.WriteTimeout = cmp.Or(cfg.Client.WriteTimeout, 30*time.Second)
 	cfg.Client.Rounds = &downstream.Rounds{}
 	cfg.Client.Problem, cfg.Client.Buffers, cfg.Retry.Final = problem, &downstream.Buffers{}, final
 	kept, err := responses.New(cfg.Responses)
@@ -140,14 +139,16 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), bodies: intake.New(cfg.Bodies), apis: map[string]surface.API{}, responses: kept, slack: slack.New(nil)}
 	deps.Metrics.Kept(kept.Err)
 	deps.Metrics.Bodies(s.bodies.Held)
-	s.echo.HideBanner, s.echo.HidePort = true, true
-	s.echo.IPExtractor = echo.ExtractIPDirect()
+	s.echo.HideBanner, s.echo.HidePort, s.echo.IPExtractor = true, true, echo.ExtractIPDirect()
 	s.echo.HTTPErrorHandler = func(err error, c echo.Context) {
 		if !c.Response().Committed {
 			s.refuse(c, err)
 		}
 	}
 	s.board = s.newBoard()
+	for _, p := range deps.Pools {
+		p.Queue.Claims().Answer(s.retries.Asked)
+	}
 	s.routes()
 	s.server = &http.Server{
 		Handler:           s.echo,

@@ -211,7 +211,7 @@ func (r *redisStore) times(ctx context.Context, fresh []eta.Sample) ([]eta.Sampl
 	for _, s := range fresh {
 		args = append(args, fmt.Sprintf("%d %d %d", s.Key, s.Size, s.Slot.Microseconds()))
 	}
-	list, err := r.scripts["times"].Run(ctx, r.client, []string{r.keys.of("times")}, args...).StringSlice()
+	list, err := r.scripts["times"].Run(ctx, r.client, []string{r.keys.Of("times")}, args...).StringSlice()
 	var all []eta.Sample
 	for _, text := range slices.Backward(list) {
 		var s eta.Sample

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"oneslot/queue/codec"
 	"oneslot/queue/line"
 )
 
@@ -249,7 +250,7 @@ func TestRedisSharesTimes(t *testing.T) {
 		want(t, c.result())
 	}
 	client := server.client(t)
-	list := keys{"default"}.of("times")
+	list := codec.Keys{Name: "default"}.Of("times")
 	soon(t, "256 times in Redis", func() bool {
 		n, err := client.LLen(t.Context(), list).Result()
 		return err == nil && n == 256

@@ -331,6 +331,9 @@ func (s *schedule) step() line.Step {
 		if s.IntN(12) == 0 {
 			j.ID = s.id()
 		}
+		if t := s.ticket(); s.IntN(8) == 0 && t.Arrival != 0 {
+			j.Of, j.Arrival = t.ID, t.Arrival
+		}
 		s.tickets = append(s.tickets, line.Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class})
 		return j
 	case 7, 8:

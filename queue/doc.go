@@ -76,6 +76,9 @@
 // better one is next and no slot is about to be free: work ends with ErrPreempted, the
 // job stands where it stood, and work is called again in its turn.
 //
+// A job may take over the place of one that another process gives up for it (Job.Stead):
+// it stands where that one stood, or came, before the slot had it.
+//
 // A position is the place in this order if the time stood still, nobody came, and each
 // job before took the typical slot time, a moving average. So it may also grow: by
 // newcomers of other keys and better classes. With more than 32 keys in line it is not
@@ -125,9 +128,9 @@
 //
 // All under the hash tag {Name}, listed in store.go: tickets (who waits), queues (the
 // same by class, key, user and arrival), index (whose turn it is), books (slots, owners,
-// the slot time of keys and users, counters, switches), times (how long the last jobs had a slot, for package
-// eta). The clock is that of Redis. Channels wake:OWNER carry "granted fence state id
-// slot", "cancel id", "recall key", "reset fence slot", "wanted fence slot" and "look".
+// the slot time of keys and users, counters, switches), times (how long the last jobs had
+// a slot, for package eta), claims and claimed (who answers a request, for package
+// claims). The clock is that of Redis. Channels wake:OWNER carry what codec.ParseNote reads.
 //
 // # Wake-up
 //

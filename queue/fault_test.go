@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"oneslot/queue/codec"
 	"oneslot/queue/line"
 )
 
@@ -43,7 +44,7 @@ func TestUntrustedGrant(t *testing.T) {
 		store.mu.Lock()
 		fence := store.line.Apply(time.Now(), line.Caller{Owner: a.queue.owner}, line.Free{Slot: "spark", Fence: first.hold.Fence, Clean: true}).Grants[0].Fence
 		store.mu.Unlock()
-		b.queue.hear(note{Kind: noteGranted, Grant: line.Grant{Slot: "spark", Fence: fence, ID: id(2), Owner: b.queue.owner, State: line.Busy}})
+		b.queue.hear(codec.Note{Kind: codec.Granted, Grant: line.Grant{Slot: "spark", Fence: fence, ID: id(2), Owner: b.queue.owner, State: line.Busy}})
 		synctest.Wait()
 		if second.running() {
 			t.Error("runs on a slot that may be another's in a second")
@@ -68,7 +69,7 @@ func TestStaleMessages(t *testing.T) {
 		by := line.Caller{Owner: b.queue.owner}
 		grants := store.line.Apply(time.Now(), by, line.Free{Slot: "spark", Fence: first.hold.Fence}).Grants
 		store.mu.Unlock()
-		b.queue.hear(note{Kind: noteGranted, Grant: grants[0]})
+		b.queue.hear(codec.Note{Kind: codec.Granted, Grant: grants[0]})
 		want(t, first.result(), ErrSlotLost)
 		second.begun(t)
 		second.end(nil)
@@ -80,7 +81,7 @@ func TestStaleMessages(t *testing.T) {
 		b.busy(1).end(nil)
 		pass(time.Second)
 		settled := b.engine.settlements()
-		b.queue.hear(note{Kind: noteGranted, Grant: line.Grant{Slot: "spark", Fence: 1 << 60, Owner: b.queue.owner, State: line.Aborting}})
+		b.queue.hear(codec.Note{Kind: codec.Granted, Grant: line.Grant{Slot: "spark", Fence: 1 << 60, Owner: b.queue.owner, State: line.Aborting}})
 		pass(time.Second)
 		if b.engine.settlements() != settled {
 			t.Error("an engine was aborted on hearsay")

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"oneslot/queue/address"
+	"oneslot/queue/codec"
+	"oneslot/queue/eta"
 	"oneslot/queue/line"
 
 	"github.com/redis/go-redis/v9"
@@ -236,7 +238,7 @@ func TestClusterLosesNodes(t *testing.T) {
 		return
 	}
 	nodes := newCluster(t, 3)
-	slot, err := nodes[0].client(t).ClusterKeySlot(t.Context(), keys{"default"}.of("books")).Result()
+	slot, err := nodes[0].client(t).ClusterKeySlot(t.Context(), codec.Keys{Name: "default"}.Of("books")).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,12 +444,24 @@ func TestTLSAndUsers(t *testing.T) {
 	server := &redisServer{
 		flags: []string{
 			"--port", "0", "--tls-port", "PORT", "--tls-cert-file", file("cert.pem"), "--tls-key-file", file("key.pem"), "--tls-ca-cert-file", file("ca.pem"),
-			"--requirepass", "root", "--user", "proxy", "on", ">secret", "~oneslot:*", "&oneslot:*", "-@all", "+@scripting", "+@hash", "+@sortedset", "+@pubsub", "+@connection", "+time",
+			"--requirepass", "root", "--user", "proxy", "on", ">secret", "~oneslot:*", "&oneslot:*", "-@all", "+@scripting", "+@hash", "+@sortedset", "+@list", "+@pubsub", "+@connection", "+time",
 		},
 		url: func(addr string) string { return "rediss://:root@" + addr + trust },
 	}
 	server.launch(t)
 	newCrew(t, brisk("spark"), "rediss://proxy:secret@"+server.addr+trust).finish()
+	store, err := newRedisStore(clientOf(t, "rediss://proxy:secret@"+server.addr+trust), brisk("spark"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.times(t.Context(), []eta.Sample{{Slot: 1}}); err != nil {
+		t.Error("slot times cannot be shared:", err)
+	}
+	for _, script := range []string{"claim_take", "claim_drop"} {
+		if _, err := store.run(t.Context(), line.Caller{Owner: "a"}, script, "name", id(1), "body", 1); err != nil {
+			t.Error(err)
+		}
+	}
 	for name, c := range map[string]struct{ url, says string }{
 		"wrong password":    {"rediss://proxy:wrong@" + server.addr + trust, "WRONGPASS"},
 		"no password":       {"rediss://" + server.addr + trust, "unauthenticated"},

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"oneslot/queue/codec"
 	"oneslot/queue/line"
 )
 
@@ -68,8 +69,8 @@ func (s *shared) apply(ctx context.Context, by line.Caller, step line.Step) (lin
 	return reply, nil
 }
 
-func (s *shared) listen(ctx context.Context, _ string, _ func(note)) { <-ctx.Done() }
-func (s *shared) lease() time.Duration                               { return s.cfg.Lease }
+func (s *shared) listen(ctx context.Context, _ string, _ func(codec.Note)) { <-ctx.Done() }
+func (s *shared) lease() time.Duration                                     { return s.cfg.Lease }
 
 // steal gives every slot to somebody else, as a failed-over store might.
 func (s *shared) steal() {

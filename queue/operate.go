@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
+	"oneslot/queue/claims"
+	"oneslot/queue/codec"
 	"oneslot/queue/line"
 )
 
@@ -62,7 +62,7 @@ func (q *Queue) CancelKey(key string) (int, error) {
 			n++
 		}
 	}
-	_, err = q.apply(line.Call{Text: recall + key})
+	_, err = q.apply(line.Call{Text: codec.Recall + key})
 	return n, err
 }
 
@@ -153,7 +153,7 @@ func (q *Queue) Reset(ctx context.Context, slot string) (line.State, error) {
 			q.vouch(b.Grant)
 			return b.State, nil
 		default:
-			_, err := q.apply(line.Call{To: b.Owner, Text: fmt.Sprintf("%s%d %s", vouch, b.Fence, slot)})
+			_, err := q.apply(line.Call{To: b.Owner, Text: fmt.Sprintf("%s%d %s", codec.Vouch, b.Fence, slot)})
 			return b.State, err
 		}
 	}
@@ -169,63 +169,27 @@ func (q *Queue) vouch(g line.Grant) {
 	}
 }
 
-// What other processes are told, with what follows.
-const (
-	recall = "recall " // the key whose jobs are to be cancelled
-	vouch  = "reset "  // fence and slot of a hold whose engine is idle
-)
-
-// parseNote reads what the scripts publish: "granted fence state id slot", "cancel
-// id", "look", "recall key", "reset fence slot" or "wanted fence slot".
-func parseNote(text, owner string) (note, bool) {
-	kind, rest, _ := strings.Cut(text, " ")
-	switch kind {
-	case "cancel":
-		return note{Kind: noteAsked, Grant: line.Grant{ID: rest}}, true
-	case "look":
-		return note{Kind: noteResync}, true
-	case strings.TrimSpace(recall):
-		return note{Kind: noteRecalled, Key: rest}, true
-	case strings.TrimSpace(vouch), "wanted":
-		fence, slot, whole := strings.Cut(rest, " ")
-		n, err := strconv.ParseInt(fence, 10, 64)
-		about := noteVouched
-		if kind == "wanted" {
-			about = noteWanted
-		}
-		return note{Kind: about, Grant: line.Grant{Slot: slot, Fence: n, Owner: owner}}, whole && err == nil
-	case "granted":
-		f := strings.SplitN(rest, " ", 4)
-		if len(f) < 4 {
-			return note{}, false
-		}
-		fence, err := strconv.ParseInt(f[0], 10, 64)
-		state, fault := strconv.ParseUint(f[1], 10, 8)
-		g := line.Grant{Fence: fence, State: line.State(state), ID: f[2], Slot: f[3], Owner: owner}
-		return note{Kind: noteGranted, Grant: g}, err == nil && fault == nil
-	}
-	return note{}, false
-}
-
 // hear takes in a message from another process.
-func (q *Queue) hear(n note) {
+func (q *Queue) hear(n codec.Note) {
 	switch n.Kind {
-	case noteGranted:
+	case codec.Granted:
 		q.assign([]line.Grant{n.Grant})
-	case noteAsked:
+	case codec.Asked:
 		q.mu.Lock()
 		s := q.jobs[n.Grant.ID]
 		q.mu.Unlock()
 		if s != nil {
 			q.cancelHere(s)
 		}
-	case noteRecalled:
+	case codec.Recalled:
 		q.cancelKeyHere(n.Key)
-	case noteVouched:
+	case codec.Vouched:
 		q.vouch(n.Grant)
-	case noteWanted:
+	case codec.Wanted:
 		q.wanted([]line.Grant{n.Grant})
-	case noteResync:
+	case codec.Claimed:
+		q.claims.Hear(n.Text)
+	case codec.Resync:
 		q.hurry()
 	}
 }
@@ -242,4 +206,31 @@ func (q *Queue) mark(h *hold, state line.State) {
 		defer q.mu.Unlock()
 		q.loseLocked(h)
 	}
+}
+
+// Claims sees to it that of all processes of the line one answers a request; nil where
+// this is the only one.
+func (q *Queue) Claims() *claims.Claims { return q.claims }
+
+// newClaims makes them on a shared store.
+func (q *Queue) newClaims() *claims.Claims {
+	shared, ok := q.store.(*redisStore)
+	if !ok {
+		return nil
+	}
+	return claims.New(claims.Wire{
+		Run: func(ctx context.Context, script string, args ...any) ([]any, error) {
+			raw, err := shared.run(ctx, q.caller(), script, args...)
+			if err != nil {
+				err = storeDown(err)
+			}
+			return raw, err
+		},
+		Say: func(to, text string) { _, _ = q.apply(line.Call{To: to, Text: text}) },
+		Go: func(f func()) {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.spawn(f)
+		},
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"oneslot/queue/codec"
 	"oneslot/queue/line"
 )
 
@@ -148,7 +149,7 @@ func TestCancelKey(t *testing.T) {
 		if n, err := b.queue.CancelKey("mine"); n != 2 || err != nil {
 			t.Errorf("%d found, %v; want 2", n, err)
 		}
-		a.queue.hear(note{Kind: noteRecalled, Key: "mine"})
+		a.queue.hear(codec.Note{Kind: codec.Recalled, Key: "mine"})
 		want(t, running.result(), ErrCancelled)
 		want(t, waiting.result(), ErrCancelled)
 		store.set(down)
@@ -220,13 +221,13 @@ func TestReset(t *testing.T) {
 			t.Errorf("it was %v, %v", was, err)
 		}
 		fence := b.snapshot().Slots[0].Fence
-		a.queue.hear(note{Kind: noteVouched, Grant: line.Grant{Slot: "spark", Fence: fence - 1}})
+		a.queue.hear(codec.Note{Kind: codec.Vouched, Grant: line.Grant{Slot: "spark", Fence: fence - 1}})
 		pass(time.Second)
 		if got := b.states(); got != "poisoned" {
 			t.Errorf("after a word on an older hold the slot is %s", got)
 		}
 		a.engine.end("spark", id(2))
-		a.queue.hear(note{Kind: noteVouched, Grant: line.Grant{Slot: "spark", Fence: fence}})
+		a.queue.hear(codec.Note{Kind: codec.Vouched, Grant: line.Grant{Slot: "spark", Fence: fence}})
 		pass(time.Second)
 		if got := b.states(); got != "idle" {
 			t.Errorf("the slot is %s", got)
@@ -235,26 +236,6 @@ func TestReset(t *testing.T) {
 		a.close()
 		b.close()
 	})
-}
-
-func TestParseNote(t *testing.T) {
-	for text, want := range map[string]note{
-		"cancel x":           {Kind: noteAsked, Grant: line.Grant{ID: "x"}},
-		"look":               {Kind: noteResync},
-		"recall ":            {Kind: noteRecalled},
-		"recall a b":         {Kind: noteRecalled, Key: "a b"},
-		"reset 12 the slot":  {Kind: noteVouched, Grant: line.Grant{Slot: "the slot", Fence: 12, Owner: "me"}},
-		"granted 7 2 id a b": {Kind: noteGranted, Grant: line.Grant{Fence: 7, State: line.Busy, ID: "id", Slot: "a b", Owner: "me"}},
-	} {
-		if got, ok := parseNote(text, "me"); !ok || got != want {
-			t.Errorf("%q is %+v, %v", text, got, ok)
-		}
-	}
-	for _, text := range []string{"", "grant", "granted 7 2 id", "granted x 2 id a", "reset a", "reset x a"} {
-		if got, ok := parseNote(text, "me"); ok {
-			t.Errorf("%q was taken for %+v", text, got)
-		}
-	}
 }
 
 // TestRedisOperators: the same by messages, on a real Redis.
@@ -268,7 +249,7 @@ func TestRedisOperators(t *testing.T) {
 	running.begun(t)
 	other := b.do(Job{ID: id(2), Key: "other"})
 	soon(t, "in line", func() bool { return len(a.snapshot().Waiting) == 1 })
-	wake := []string{keys{"default"}.wake(a.queue.owner), keys{"default"}.wake(b.queue.owner)}
+	wake := []string{codec.Keys{Name: "default"}.Wake(a.queue.owner), codec.Keys{Name: "default"}.Wake(b.queue.owner)}
 	soon(t, "both listen", func() bool {
 		n, err := server.client(t).PubSubNumSub(t.Context(), wake...).Result()
 		return err == nil && n[wake[0]] == 1 && n[wake[1]] == 1

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"oneslot/queue/claims"
 	"oneslot/queue/forecast"
 	"oneslot/queue/line"
 )
@@ -40,8 +41,9 @@ type Queue struct {
 	calm    chan struct{} // closed when, after that, nobody is active
 
 	forecast forecast.Forecast
-	mu       sync.Mutex // guards what follows; never held while calling the store
-	active   int        // Do calls and goroutines of spawn
+	claims   *claims.Claims // nil: the store is not shared
+	mu       sync.Mutex     // guards what follows; never held while calling the store
+	active   int            // Do calls and goroutines of spawn
 	jobs     map[string]*seat
 	holds    map[string]*hold // by slot
 	fences   map[string]int64 // the last accepted of each slot
@@ -74,6 +76,7 @@ func New(store Store, engine Settler, cfg Config) (*Queue, error) {
 		wants:   map[string]int64{},
 	}
 	q.life, q.end = context.WithCancel(context.Background())
+	q.claims = q.newClaims()
 	if store.lease() > 0 {
 		q.loops.Go(q.keeper)
 		q.loops.Go(func() { store.listen(q.life, q.owner, q.hear) })
@@ -226,24 +229,4 @@ func (q *Queue) quit() (err error) {
 		}
 	}
 	return storeDown(err)
-}
-
-// noteKind is what a note is about.
-type noteKind uint8
-
-// The kinds of notes.
-const (
-	noteResync   noteKind = iota // messages may have been lost
-	noteGranted                  // Grant was made for the owner
-	noteAsked                    // the job Grant.ID is to be cancelled
-	noteRecalled                 // all jobs of Key are
-	noteVouched                  // the engine of the hold Grant is idle
-	noteWanted                   // the slot of Grant is wanted for a better job
-)
-
-// note is a message from another process.
-type note struct {
-	Kind  noteKind
-	Grant line.Grant
-	Key   string
 }

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"oneslot/queue/address"
+	"oneslot/queue/claims"
+	"oneslot/queue/codec"
 	"oneslot/queue/line"
 
 	"github.com/redis/go-redis/v9"
@@ -213,12 +215,12 @@ func TestRedisManyJobs(t *testing.T) {
 	a.close()
 	b.close()
 	client := server.client(t)
-	left2, err := client.HLen(t.Context(), keys{"default"}.of("tickets")).Result()
+	left2, err := client.HLen(t.Context(), codec.Keys{Name: "default"}.Of("tickets")).Result()
 	if err != nil || left2 != 0 {
 		t.Errorf("%d still in line, %v", left2, err)
 	}
 	for _, part := range []string{"tickets", "queues"} {
-		if n, err := client.Exists(t.Context(), keys{"default"}.of(part)).Result(); err != nil || n != 0 {
+		if n, err := client.Exists(t.Context(), codec.Keys{Name: "default"}.Of(part)).Result(); err != nil || n != 0 {
 			t.Errorf("%s is not empty, %v", part, err)
 		}
 	}
@@ -234,8 +236,8 @@ func TestRedisMessages(t *testing.T) {
 	second := b.job(2)
 	soon(t, "second in line", func() bool { return len(a.snapshot().Waiting) == 1 })
 	soon(t, "both listen", func() bool {
-		n, err := server.client(t).PubSubNumSub(t.Context(), keys{"default"}.wake(a.queue.owner), keys{"default"}.wake(b.queue.owner)).Result()
-		return err == nil && n[keys{"default"}.wake(a.queue.owner)] == 1 && n[keys{"default"}.wake(b.queue.owner)] == 1
+		n, err := server.client(t).PubSubNumSub(t.Context(), codec.Keys{Name: "default"}.Wake(a.queue.owner), codec.Keys{Name: "default"}.Wake(b.queue.owner)).Result()
+		return err == nil && n[codec.Keys{Name: "default"}.Wake(a.queue.owner)] == 1 && n[codec.Keys{Name: "default"}.Wake(b.queue.owner)] == 1
 	})
 	first.end(nil)
 	second.begun(t)
@@ -523,4 +525,52 @@ func TestNewRedisRefuses(t *testing.T) {
 	if _, err := NewRedis(unbounded, Config{}); err == nil {
 		t.Error("a line without slots was taken")
 	}
+}
+
+// TestClaims: a process takes the place of a job of another one that gives it up, and
+// stands before all who came later. The scripts say who has a claim.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	server, e := startRedis(t), newEngine(t)
+	a, b := server.bundle(t, e, brisk("spark")), server.bundle(t, e, brisk("spark"))
+	a.queue.Claims().Answer(func(string) (bool, bool) { return false, true })
+	running, first := a.busy(1), a.job(2)
+	soon(t, "in line", func() bool { return len(b.snapshot().Waiting) == 1 })
+	later := b.job(3)
+	soon(t, "in line", func() bool { return len(b.snapshot().Waiting) == 2 })
+	claim := func(n int) claims.Claim { return claims.Claim{Name: "name", ID: id(n), Body: "body"} }
+	if place, rest, err := a.queue.Claims().Take(t.Context(), claim(2)); place.ID != "" || rest != nil || err != nil {
+		t.Fatalf("nobody had it: %+v, %v", place, err)
+	}
+	place, rest, err := b.queue.Claims().Take(t.Context(), claim(4))
+	if err != nil || rest == nil || place.ID != id(2) || place.Arrival == 0 {
+		t.Fatalf("took %+v: %v", place, err)
+	}
+	retry := b.do(Job{ID: id(4), Stead: place})
+	soon(t, "it stands where the other stood", func() bool {
+		w := b.snapshot().Waiting
+		return len(w) == 2 && w[0].ID == id(4) && w[1].ID == id(3)
+	})
+	first.leave()
+	want(t, first.result(), ErrLeft)
+	a.queue.Claims().Drop(claim(2))
+	if err := rest(t.Context()); err != nil {
+		t.Error(err)
+	}
+	running.end(nil)
+	retry.begun(t)
+	// Of a job that runs the place is where it came.
+	b.queue.Claims().Answer(func(string) (bool, bool) { return false, true })
+	if now, rest, err := a.queue.Claims().Take(t.Context(), claim(5)); err != nil || rest == nil || now != (claims.Place{ID: id(4), Arrival: place.Arrival}) {
+		t.Errorf("took %+v of one that runs: %v", now, err)
+	}
+	if _, _, err := a.queue.Claims().Take(t.Context(), claims.Claim{Name: "name", ID: id(5), Body: "other"}); !errors.Is(err, claims.ErrOther) {
+		t.Errorf("another body: %v", err)
+	}
+	retry.end(nil)
+	later.begun(t)
+	later.end(nil)
+	want(t, later.result())
+	a.close()
+	b.close()
 }

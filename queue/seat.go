@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"oneslot/queue/bell"
+	"oneslot/queue/claims"
 	"oneslot/queue/forecast"
 	"oneslot/queue/line"
 )
@@ -17,17 +18,16 @@ type Job struct {
 	Key   string // whose it is; "" is nobody's and has no limit of its own
 	User  string // who of the key's, if they share by user: no name, but hex digits that stand for it
 	Class Class
-	Size  int // of its prompt in bytes, for predictions; 0: not known
-	Most  int // tokens that its answer may have, for predictions; 0: nothing bounds it
-	// Limit is how many of its key may wait. Zero means Config.MaxWaitingPerKey.
-	Limit int
+	Size  int          // of its prompt in bytes, for predictions; 0: not known
+	Most  int          // tokens that its answer may have, for predictions; 0: nothing bounds it
+	Limit int          // how many of its key may wait; 0: Config.MaxWaitingPerKey
+	Stead claims.Place // the place that it takes over; zero: one of its own
 	// Patience is how long the job's client lives. A job that is likelier than not
 	// to wait for longer is refused as a Hopeless one. Zero means for ever.
 	Patience time.Duration
 }
 
-// seat is a job's place, waiting or running. Its fields are guarded by Queue.mu,
-// but for the bell's ringing.
+// seat is a job's place, waiting or running. Queue.mu guards all but the bell's ringing.
 type seat struct {
 	job     Job
 	since   time.Time     // when Do was called
@@ -46,8 +46,7 @@ type seat struct {
 // waits reports whether the store should have the seat's ticket in line.
 func (s *seat) waits() bool { return s.arrival != 0 && s.hold == nil }
 
-// enter registers the job in this process, so that a grant finds it however it
-// comes. Without an error the caller owes done.
+// enter registers the job, so that a grant finds it. Without an error done is owed.
 func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 	_, bad := hex.DecodeString(job.User)
 	if b, err := hex.DecodeString(job.ID); err != nil || len(b) != 16 || bad != nil {
@@ -74,7 +73,8 @@ func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 
 // join asks the store for a place. On an error the job is out again.
 func (q *Queue) join(s *seat) error {
-	reply, err := q.apply(line.Join{ID: s.job.ID, Key: s.job.Key, User: s.job.User, Class: s.job.Class, Limit: s.job.Limit, Cost: q.forecast.Came(s.job.asked()).Microseconds()})
+	j, cost := s.job, q.forecast.Came(s.job.asked()).Microseconds()
+	reply, err := q.apply(line.Join{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Limit: j.Limit, Cost: cost, Arrival: j.Stead.Arrival, Of: j.Stead.ID})
 	if err == nil && reply.Verdict != line.Done {
 		q.forget(s)
 		return refused(reply.Verdict, q.retryAfter(reply.Running))

@@ -23,8 +23,8 @@ type Store interface {
 	// step may be repeated. It returns within Config.CallTimeout.
 	apply(ctx context.Context, by line.Caller, s line.Step) (line.Reply, error)
 	// listen calls hear with what other processes have for owner, one at a time,
-	// until ctx ends. Messages may be lost; after a gap it says so by noteResync.
-	listen(ctx context.Context, owner string, hear func(note))
+	// until ctx ends. Messages may be lost; after a gap it says so by codec.Resync.
+	listen(ctx context.Context, owner string, hear func(codec.Note))
 	// lease is how long a silent owner keeps its slots and places; 0 is for ever.
 	lease() time.Duration
 }
@@ -61,7 +61,7 @@ func (m *memory) apply(_ context.Context, by line.Caller, s line.Step) (line.Rep
 	return reply, nil
 }
 
-func (m *memory) listen(ctx context.Context, _ string, _ func(note)) { <-ctx.Done() }
+func (m *memory) listen(ctx context.Context, _ string, _ func(codec.Note)) { <-ctx.Done() }
 
 func (m *memory) lease() time.Duration { return 0 }
 
@@ -95,7 +95,7 @@ type scripter interface {
 type redisStore struct {
 	client  scripter
 	cfg     Config
-	keys    keys
+	keys    codec.Keys
 	names   []string // of keys
 	common  []any    // ARGV[4] to ARGV[12]
 	scripts map[string]*redis.Script
@@ -104,13 +104,13 @@ type redisStore struct {
 
 func newRedisStore(client scripter, cfg Config) (*redisStore, error) {
 	cfg = cfg.WithDefaults()
-	r := &redisStore{client: client, cfg: cfg, keys: keys{cfg.Name}, scripts: map[string]*redis.Script{}}
-	r.names = r.keys.all()
+	r := &redisStore{client: client, cfg: cfg, keys: codec.Keys{Name: cfg.Name}, scripts: map[string]*redis.Script{}}
+	r.names = r.keys.All()
 	rules := cfg.rules(cfg.Lease)
 	r.common = []any{
 		rules.MaxWaiting, rules.MaxWaitingPerKey,
 		rules.Lease.Microseconds(), rules.PoisonGrace.Microseconds(), rules.Quiet.Microseconds(),
-		r.keys.wake(""), strings.Join(rules.Slots, "\n"), rules.StarvationAfter.Microseconds(), rules.Crowd,
+		r.keys.Wake(""), strings.Join(rules.Slots, "\n"), rules.StarvationAfter.Microseconds(), rules.Crowd,
 	}
 	err := r.load(func(name string) (string, error) {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
@@ -122,24 +122,14 @@ func newRedisStore(client scripter, cfg Config) (*redisStore, error) {
 func (r *redisStore) lease() time.Duration { return r.cfg.Lease }
 
 func (r *redisStore) apply(ctx context.Context, by line.Caller, s line.Step) (line.Reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
-	defer cancel()
 	name, own := codec.Encode(s)
 	ranks, many := s.(line.Rank)
 	if many = many && len(ranks.IDs) > manyRanks; many {
 		name, own, s = "line_look", nil, line.Look{}
 	}
-	var now int64
-	if r.clock != nil {
-		now = r.clock()
-	}
-	args := append([]any{now, by.Owner, by.Epoch}, r.common...)
-	raw, err := r.scripts[name].Run(ctx, r.client, r.names, append(args, own...)...).Slice()
+	raw, err := r.run(ctx, by, name, own...)
 	if err != nil {
-		if cluster, ok := r.client.(*redis.ClusterClient); ok {
-			cluster.ReloadState(ctx) // the client would ask a dead master for a minute
-		}
-		return line.Reply{}, fmt.Errorf("%s: %w", name, err)
+		return line.Reply{}, err
 	}
 	reply, ok := codec.Decode(raw, s)
 	if !ok {
@@ -155,13 +145,32 @@ func (r *redisStore) apply(ctx context.Context, by line.Caller, s line.Step) (li
 	return reply, nil
 }
 
-// manyRanks is for how many positions the whole line is read at once and put in
-// order here: a position costs Redis a look at each key that waits.
+// run runs a script that stands behind the policy, with its own arguments.
+func (r *redisStore) run(ctx context.Context, by line.Caller, name string, own ...any) ([]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
+	defer cancel()
+	var now int64
+	if r.clock != nil {
+		now = r.clock()
+	}
+	args := append([]any{now, by.Owner, by.Epoch}, r.common...)
+	raw, err := r.scripts[name].Run(ctx, r.client, r.names, append(args, own...)...).Slice()
+	if err != nil {
+		if cluster, ok := r.client.(*redis.ClusterClient); ok {
+			cluster.ReloadState(ctx) // the client would ask a dead master for a minute
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return raw, nil
+}
+
+// manyRanks is for how many positions the whole line is read at once: each costs
+// Redis a look at each key that waits.
 const manyRanks = 16
 
 // NewRedis returns a store that all processes with the same Redis and Config.Name
-// share. The client needs ContextTimeoutEnabled, or its calls could not be
-// bounded; address.Parse sees to it. The caller closes the client after the Queue.
+// share. The client needs ContextTimeoutEnabled, as from address.Parse. The caller
+// closes it after the Queue.
 func NewRedis(client redis.UniversalClient, cfg Config) (Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -181,46 +190,21 @@ func NewRedis(client redis.UniversalClient, cfg Config) (Store, error) {
 	return newRedisStore(client, cfg)
 }
 
-func (r *redisStore) listen(ctx context.Context, owner string, hear func(note)) {
-	sub := r.client.Subscribe(ctx, r.keys.wake(owner))
+func (r *redisStore) listen(ctx context.Context, owner string, hear func(codec.Note)) {
+	sub := r.client.Subscribe(ctx, r.keys.Wake(owner))
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	for message := range sub.ChannelWithSubscriptions() {
 		switch message := message.(type) {
 		case *redis.Subscription: // the first, or one after a lost connection
-			hear(note{Kind: noteResync})
+			hear(codec.Note{Kind: codec.Resync})
 		case *redis.Message:
-			if n, ok := parseNote(message.Payload, owner); ok {
+			if n, ok := codec.ParseNote(message.Payload, owner); ok {
 				hear(n)
 			}
 		}
 	}
 	_ = sub.Close()
 }
-
-// keys names every Redis key of one line. All share the hash tag {name}, so that
-// a script's keys live in one slot of a cluster. Nothing else builds a key. What
-// they hold is said at the top of lua/line.lua.
-type keys struct{ name string }
-
-func (k keys) of(part string) string { return "oneslot:{" + k.name + "}:" + form + part }
-
-// form is of what the keys hold. Another one has other names: what a proxy of another
-// version has left behind is not read.
-const form = "2:"
-
-// all lists the keys as the scripts get them.
-func (k keys) all() []string {
-	return []string{
-		k.of("tickets"), // HASH those who wait
-		k.of("queues"),  // ZSET the same, by class, key, user and arrival
-		k.of("index"),   // ZSET whose turn it is
-		k.of("books"),   // HASH slots, owners, the slot time of keys and users, counters and switches
-	}
-}
-
-// wake is the pub/sub channel of an owner, or the beginning of all such names if
-// owner is empty.
-func (k keys) wake(owner string) string { return k.of("wake:" + owner) }
 
 // load makes the scripts of their files, which read returns.
 func (r *redisStore) load(read func(name string) (string, error)) error {
@@ -234,7 +218,7 @@ func (r *redisStore) load(read func(name string) (string, error)) error {
 	}
 	for _, name := range []string{
 		"line_join", "line_rejoin", "line_leave", "line_rank", "line_look", "line_switch",
-		"slot_free", "slot_mark", "slot_yield", "slot_keep", "owner_renew", "owner_quit", "owner_call", "job_tell",
+		"slot_free", "slot_mark", "slot_yield", "slot_keep", "owner_renew", "owner_quit", "owner_call", "job_tell", "claim_take", "claim_drop",
 	} {
 		text, err := read(name)
 		if err != nil {

@@ -45,6 +45,7 @@ type Book struct {
 	mu     sync.Mutex // guards what follows, and the fields of sessions and visits
 	byKey  map[name]*Session
 	byBody map[[32]byte][]*Session // those without a key
+	byName map[string][]*Session   // those that are being answered
 	kept   []*Session              // answers that have ended, the oldest first
 	bytes  int                     // of kept
 	closed bool
@@ -55,7 +56,7 @@ type name struct{ caller, key string }
 
 // New returns an empty Book.
 func New(cfg Config) *Book {
-	return &Book{cfg: cfg.withDefaults(), byKey: map[name]*Session{}, byBody: map[[32]byte][]*Session{}}
+	return &Book{cfg: cfg.withDefaults(), byKey: map[name]*Session{}, byBody: map[[32]byte][]*Session{}, byName: map[string][]*Session{}}
 }
 
 // Meet brings a request together with the one that it repeats, if there is one. The
@@ -84,6 +85,7 @@ func (b *Book) Meet(ctx context.Context, ask Ask, id string) (*Visit, error) {
 	s.wanted, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.tape = tape.New(b.cfg.Answer, s.overflow)
 	b.list(s)
+	b.begun(s)
 	return &Visit{session: s, ask: ask}, nil
 }
 

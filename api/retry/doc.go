@@ -40,12 +40,26 @@
 // A request that says nothing of retries costs nothing. For the others the answer is
 // kept in memory while it is told, up to Config.Answer bytes each; of those that have
 // ended up to Config.Kept, and Config.Bytes together, the oldest given up first.
-// Nothing is written anywhere.
+// Nothing of a request is written anywhere.
 //
 // # Several proxies
 //
-// A Book knows the requests of its own process only. A retry that reaches another
-// proxy is a request of its own there; the run that it repeats ends with its grace.
+// A Book knows the requests of its own process only. Where proxies share a line, they know
+// by package queue/claims which of them answers a request: a hash of caller and key, or of
+// caller and body, is all that is told. A retry that reaches another proxy is a request of
+// its own there, with its own id and row:
+//
+//   - The first client is lost: the retry takes its place in line over, or stands where it
+//     stood before it had the slot, so that it is next of its key; what was said is lost
+//     with the run. The first ends as if its grace were over: abandoned, or client_gone.
+//     The retry is not run before that.
+//   - It is connected: a request of the same key is refused with 409, since the answer
+//     cannot be followed from another process. One without a key is another's.
+//   - It has been answered: the retry is answered anew, the tape being another's.
+//   - The first proxy says nothing: the retry waits until its lease is over.
+//
+// A request with a key costs a call to Redis at its start for that, and one at its end;
+// one without shows itself when its client is lost.
 //
 // # Ownership
 //

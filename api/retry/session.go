@@ -25,6 +25,8 @@ type Session struct {
 	client    *downstream.Client // of the first connection
 	present   int                // connections that are there
 	timer     *time.Timer        // of the grace; nil while none runs
+	lost, end func()             // tell other proxies; nil if there are none
+	going     bool               // it is given up soon, for another proxy
 	listed    bool               // it can be found
 	full      bool               // the tape cannot be played any more
 	over      bool               // the answer has ended
@@ -101,6 +103,10 @@ func (v *Visit) End(err error) {
 	}
 	s.halt()
 	s.over, s.delivered = true, s.delivered || delivered
+	b.ended(s)
+	if s.end != nil {
+		s.end()
+	}
 	if !v.gone {
 		v.gone = true
 		s.present--
@@ -143,6 +149,9 @@ func (v *Visit) Leave() {
 	case s.present > 0:
 	case !s.full && !b.closed && b.cfg.Grace > 0 && (v.ask.Key != "" || v.ask.Patience.Ends(time.Since(v.ask.Came))):
 		s.timer = time.AfterFunc(b.cfg.Grace, s.expire)
+		if s.lost != nil {
+			s.lost()
+		}
 	default:
 		s.drop()
 	}
@@ -203,5 +212,6 @@ func (s *Session) halt() {
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil
+		s.going = false
 	}
 }

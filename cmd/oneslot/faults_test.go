@@ -72,7 +72,8 @@ func (r *ownRedis) kill() {
 // short asks for an answer of a few tokens.
 var short = strings.Replace(hello, `"messages"`, `"max_tokens":5,"messages"`, 1)
 
-func newPair(t *testing.T, flags ...string) *pair {
+// newProxies are a pair of which nobody has asked anything.
+func newProxies(t *testing.T, flags ...string) *pair {
 	t.Helper()
 	p := &pair{t: t, got: map[string]string{}, data: [2]string{t.TempDir(), t.TempDir()}}
 	p.engine, p.url = simtest.Start(t, simengine.Config{TokensPerSecond: 100, Thinking: 100_000, Ghost: true})
@@ -87,6 +88,12 @@ func newPair(t *testing.T, flags ...string) *pair {
 	for i := range p.proxy {
 		p.serve(i)
 	}
+	return p
+}
+
+func newPair(t *testing.T, flags ...string) *pair {
+	t.Helper()
+	p := newProxies(t, flags...)
 	p.ask(0, "holder", strings.Replace(hello, `"messages"`, `"max_tokens":800,"messages"`, 1))
 	await(t, p.engine, func(s simengine.Stats) bool { return s.Running == 1 })
 	for n := range 4 {
@@ -218,11 +225,13 @@ var faults = []struct {
 	{"Redis is killed, and back with its data", []string{"--appendonly", "yes", "--appendfsync", "always"}, killedRedis},
 }
 
+func allFaults() bool { return os.Getenv("FAULTS") == "all" }
+
 // TestFaults: real processes on a real Redis. Only the first fault is played unless
 // FAULTS is "all".
 func TestFaults(t *testing.T) {
 	list := faults
-	if os.Getenv("FAULTS") != "all" {
+	if !allFaults() {
 		list = list[:1]
 	}
 	for _, f := range list {

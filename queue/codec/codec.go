@@ -12,7 +12,7 @@ import (
 func Encode(s line.Step) (script string, args []any) {
 	switch s := s.(type) {
 	case line.Join:
-		return "line_join", []any{s.ID, uint8(s.Class), s.Key, s.Limit, s.Cost, s.User}
+		return "line_join", []any{s.ID, uint8(s.Class), s.Key, s.Limit, s.Cost, s.User, s.Arrival, s.Of}
 	case line.Rejoin:
 		for _, t := range s.Tickets {
 			args = append(args, t.ID, uint8(t.Class), t.Arrival, t.Cost, t.Key, t.User)

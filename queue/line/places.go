@@ -16,12 +16,18 @@ func (l *Line) join(j Join) {
 	if l.present(j.ID) {
 		return
 	}
+	if j.Arrival > 0 {
+		l.leave([]string{j.Of})
+	}
 	if l.out.Verdict = l.admit(j); l.out.Verdict != Done {
 		return
 	}
-	l.arrival = max(l.arrival+1, l.now)
-	l.out.Arrival = l.arrival
-	l.insert(Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Arrival: l.arrival, Cost: j.Cost})
+	l.arrival = max(l.arrival, j.Arrival)
+	if j.Arrival == 0 {
+		l.arrival = max(l.arrival+1, l.now)
+	}
+	l.out.Arrival = cmp.Or(j.Arrival, l.arrival)
+	l.insert(Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Arrival: l.out.Arrival, Cost: j.Cost})
 }
 
 // present answers a join whose job is there already: a repeated one as the
@@ -53,6 +59,9 @@ func (l *Line) admit(j Join) Verdict {
 	}
 	if sick := l.sick(); sick != Done {
 		return sick
+	}
+	if j.Arrival > 0 {
+		return Done
 	}
 	if len(l.waiting) >= l.rules.MaxWaiting {
 		return Full

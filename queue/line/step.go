@@ -25,6 +25,10 @@ type (
 		Class   Class
 		Limit   int   // of the key, in place of Rules.MaxWaitingPerKey; 0: that
 		Cost    int64 // see Ticket; 0: the typical slot time
+		// Arrival is that of a job whose place it takes, 0 of none: it stands where that
+		// one stood, whatever the limits. Of is that job; it leaves the line if it is there.
+		Arrival int64
+		Of      string
 	}
 	// Rejoin puts tickets back that the store has lost, in their old order and
 	// whatever the limits. Those still there are left alone.

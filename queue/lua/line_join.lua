@@ -6,9 +6,12 @@
 -- ARGV[16] how many of the key may wait; 0: as many as of any other
 -- ARGV[17] the slot time it may take; 0: the typical one
 -- ARGV[18] user of the key, empty if users are not told apart
+-- ARGV[19] arrival of a job whose place it takes, whatever the limits; 0: of none
+-- ARGV[20] that job, which leaves
 -- returns  DONE with arrival and, unless in a crowd, place, DUPLICATE, CLOSED, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
 local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
 local ticket = {id = id, class = class, key = key, cost = tonumber(ARGV[own + 4]), user = ARGV[own + 5], purse = class .. ' ' .. key}
+local place_of = tonumber(ARGV[own + 6])
 local queue, index -- where a ticket in line stands, and how many before it
 local limit = ARGV[own + 3] == '0' and ARGV[5] or ARGV[own + 3]
 
@@ -49,6 +52,7 @@ local function admit()
     if s.state == POISONED then illness = ALL_POISONED end
   end
   if illness ~= DONE then return illness end
+  if place_of > 0 then return DONE end
   if books.waiting >= tonumber(ARGV[4]) then return FULL end
   if key ~= '' and waiting_of(key) >= tonumber(limit) then return KEY_LIMIT end
   return DONE
@@ -63,10 +67,11 @@ local function at_once()
 end
 
 if not present() then
+  if place_of > 0 then withdraw({ARGV[own + 7]}) end
   verdict = admit()
   if verdict == DONE then
-    books.arrival = math.max(books.arrival + 1, now)
-    arrival, ticket.arrival = books.arrival, books.arrival
+    arrival = place_of > 0 and place_of or math.max(books.arrival + 1, now)
+    books.arrival, ticket.arrival = math.max(books.arrival, arrival), arrival
     owner()
     local s = at_once()
     if s then
@@ -76,7 +81,7 @@ if not present() then
       hand(s, ticket, id, BUSY)
     else
       queue = insert(ticket)
-      index = -1 -- it is the last one
+      if place_of == 0 then index = -1 end -- it is the last one
     end
   end
 end
