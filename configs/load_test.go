@@ -239,6 +239,29 @@ models: {"a:b": c}
 	}
 }
 
+// TestPlacesOfOddKeys: a key with what parts the words of a fault has its own line, and
+// its fault stays one.
+func TestPlacesOfOddKeys(t *testing.T) {
+	_, err := Load(sources(t, `engines: [{url: "http://a", model: m}]
+models:
+  good: m
+  "x y": c
+  "a: b": c
+  "p\nlisten: q": c
+listen: 1
+`, nil, nil))
+	if err == nil {
+		t.Fatal("there is no fault")
+	}
+	for _, want := range []string{
+		":4: models.x y: \"c\" is no", ":5: models.a: b: \"c\" is no", ":6: models.p\nlisten: q: \"c\" is no", ":7: listen: ",
+	} {
+		if !strings.Contains(err.Error(), "oneslot.yaml"+want) {
+			t.Errorf("there is no %q in\n%v", want, err)
+		}
+	}
+}
+
 // TestLeastSettings: an engine's address is enough, by flag or by variable, and
 // nothing else differs from the defaults.
 func TestLeastSettings(t *testing.T) {

@@ -164,11 +164,12 @@ func (c *Config) FormatRows() (map[string]reasoning.Format, error) {
 		all[f.Name] = f
 	}
 	for i, f := range c.Formats {
-		for line := range strings.Lines(textOf(f.Validate())) {
-			faults = append(faults, fmt.Errorf("formats[%d]: %s", i, strings.TrimSuffix(line, "\n")))
+		at := fmt.Sprintf("formats[%d]", i)
+		for _, err := range each(f.Validate()) {
+			faults = append(faults, wrong(at, "%w", err))
 		}
 		if own[f.Name] {
-			faults = append(faults, fmt.Errorf("formats[%d].name: another row is named %q too", i, f.Name))
+			faults = append(faults, wrong(at+".name", "another row is named %q too", f.Name))
 		}
 		all[f.Name], own[f.Name] = f, true
 	}

@@ -47,20 +47,20 @@ func (c *Config) validate() error {
 	_, keys := c.APIKeys()
 	faults := []error{c.validateEngines(), c.validateListen(), c.validateOrigins(), c.validateRedis(), c.validateModels(), c.validateTelemetry(), keys}
 	if c.Limits.Bodies < c.Limits.Body {
-		faults = append(faults, errors.New("limits.bodies: is less than limits.body, so that no request could be as large as one may be"))
+		faults = append(faults, wrong("limits.bodies", "is less than limits.body, so that no request could be as large as one may be"))
 	}
 	if c.Data == "" {
-		faults = append(faults, errors.New("data: is empty; name a folder for the ledger"))
+		faults = append(faults, wrong("data", "is empty; name a folder for the ledger"))
 	}
-	if err := c.QueueConfig([]string{"slot"}).Validate(); err != nil {
-		faults = append(faults, err)
+	for _, err := range each(c.QueueConfig([]string{"slot"}).Validate()) {
+		faults = append(faults, fault{"queue", err})
 	}
 	return errors.Join(faults...)
 }
 
 func (c *Config) validateEngines() error {
 	if len(c.Engines) == 0 {
-		return errors.New("engines: none is named; give one with --engine http://HOST:PORT or in the file")
+		return wrong("engines", "none is named; give one with --engine http://HOST:PORT or in the file")
 	}
 	formats, err := c.FormatRows()
 	faults := []error{err}
@@ -69,18 +69,18 @@ func (c *Config) validateEngines() error {
 		at := fmt.Sprintf("engines[%d].", i)
 		faults = append(faults, e.validate(c, at))
 		if names[e.Name] {
-			faults = append(faults, fmt.Errorf("%sname: %q is taken by another engine", at, e.Name))
+			faults = append(faults, wrong(at+"name", "%q is taken by another engine", e.Name))
 		}
 		names[e.Name] = true
 		if e.Model == "" && len(c.Engines) > 1 {
 			// Without it nobody could tell whose line a request belongs to.
-			faults = append(faults, fmt.Errorf("%smodel: is missing; with more than one engine each must name its model, and engines of one name share a line", at))
+			faults = append(faults, wrong(at+"model", "is missing; with more than one engine each must name its model, and engines of one name share a line"))
 		}
 		if e.Slots > 1 && strings.Contains(e.Name, "#") {
-			faults = append(faults, fmt.Errorf("%sname: %q holds a #, by which the slots of an engine are told apart", at, e.Name))
+			faults = append(faults, wrong(at+"name", "%q holds a #, by which the slots of an engine are told apart", e.Name))
 		}
 		if _, ok := formats[e.Format]; !ok && e.Format != autoFormat {
-			faults = append(faults, fmt.Errorf("%sformat: no format is named %q; there are %s", at, e.Format, nameList(formats)))
+			faults = append(faults, wrong(at+"format", "no format is named %q; there are %s", e.Format, nameList(formats)))
 		}
 	}
 	return errors.Join(faults...)
@@ -91,13 +91,14 @@ func (c *Config) validateEngines() error {
 func (e Engine) validate(c *Config, at string) error {
 	cfg := e.config(c)
 	if _, err := url.Parse(e.URL); err != nil {
-		return fmt.Errorf("%surl: cannot be read; write it as http://HOST:PORT", at)
+		return wrong(at+"url", "cannot be read; write it as http://HOST:PORT")
 	}
 	cfg.URL = hideUser(e.URL)
-	if err := cfg.Validate(); err != nil {
-		return fmt.Errorf("%s%w", at, err)
+	var faults []error
+	for _, err := range each(cfg.Validate()) { // all is of the URL: the reader lets no wrong dialect through
+		faults = append(faults, fault{at + "url", fmt.Errorf("%s%w", at, err)})
 	}
-	return nil
+	return errors.Join(faults...)
 }
 
 func (c *Config) validateListen() error {
@@ -107,9 +108,9 @@ func (c *Config) validateListen() error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("listen: %q is no address; write host:port, such as 127.0.0.1:8080", c.Listen)
+		return wrong("listen", "%q is no address; write host:port, such as 127.0.0.1:8080", c.Listen)
 	case len(c.Keys) == 0 && !c.InsecureNoAuth && !loopback(host):
-		return fmt.Errorf("listen: %s can be reached from other machines, and no keys are configured: add keys, or say --insecure-no-auth", c.Listen)
+		return wrong("listen", "%s can be reached from other machines, and no keys are configured: add keys, or say --insecure-no-auth", c.Listen)
 	}
 	return nil
 }
@@ -125,12 +126,12 @@ func (c *Config) validateOrigins() error {
 	for i, origin := range c.CORSOrigins {
 		u, err := url.Parse(origin)
 		if origin != "*" && (err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host) {
-			faults = append(faults, fmt.Errorf("cors_origins[%d]: %q is no origin; write scheme://host or scheme://host:port, without a slash at the end, or *", i, hideUser(origin)))
+			faults = append(faults, wrong(fmt.Sprintf("cors_origins[%d]", i), "%q is no origin; write scheme://host or scheme://host:port, without a slash at the end, or *", hideUser(origin)))
 		}
 	}
 	for i, host := range c.Hosts {
 		if host == "" || strings.ContainsAny(host, ":/@* ") {
-			faults = append(faults, fmt.Errorf("hosts[%d]: %q is no name; write it without scheme and port, such as llm.example.com", i, hideUser(host)))
+			faults = append(faults, wrong(fmt.Sprintf("hosts[%d]", i), "%q is no name; write it without scheme and port, such as llm.example.com", hideUser(host)))
 		}
 	}
 	return errors.Join(faults...)
@@ -143,13 +144,13 @@ func (c *Config) validateRedis() error {
 	}
 	options, err := address.Parse(c.Redis...)
 	if err != nil {
-		return fmt.Errorf("redis: %w", err)
+		return wrong("redis", "%w", err)
 	}
 	open := address.Exposed(options)
 	if len(open) == 0 || c.RedisInsecure {
 		return nil
 	}
-	return fmt.Errorf("redis: %s is not on this machine, and the (first) address has no password, so anybody there could take the slot: put the password into the URL, as in redis://:PASSWORD@%s, or say redis_insecure: true", open[0], open[0])
+	return wrong("redis", "%s is not on this machine, and the (first) address has no password, so anybody there could take the slot: put the password into the URL, as in redis://:PASSWORD@%s, or say redis_insecure: true", open[0], open[0])
 }
 
 func (c *Config) validateModels() error {
@@ -157,7 +158,7 @@ func (c *Config) validateModels() error {
 	for alias, name := range c.Models {
 		served := slices.ContainsFunc(c.Engines, func(e Engine) bool { return e.Model == name || e.Model == "" })
 		if !served && len(c.Engines) > 0 {
-			faults = append(faults, fmt.Errorf("models.%s: %q is no engine's model", alias, name))
+			faults = append(faults, wrong("models."+alias, "%q is no engine's model", name))
 		}
 	}
 	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -166,7 +167,7 @@ func (c *Config) validateModels() error {
 
 func (c *Config) validateTelemetry() error {
 	if err := (telemetry.Config{Endpoint: c.Telemetry.OTLP}).Validate(); err != nil {
-		return fmt.Errorf("telemetry.otlp: %w", err)
+		return wrong("telemetry.otlp", "%w", err)
 	}
 	return nil
 }
@@ -194,14 +195,14 @@ func (c *Config) APIKeys() ([]api.Key, error) {
 			key.MaxClass, _ = queue.ParseClass(k.MaxClass)
 		}
 		if err := key.Validate(); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", at, err))
+			faults = append(faults, wrong(at, "%w", err))
 		}
 		if rank := []string{"batch", "default", "interactive"}; k.MaxClass != "" && slices.Index(rank, k.Class) > slices.Index(rank, k.MaxClass) {
-			faults = append(faults, fmt.Errorf("%s.class: %s is above max_class: %s", at, k.Class, k.MaxClass))
+			faults = append(faults, wrong(at+".class", "%s is above max_class: %s", k.Class, k.MaxClass))
 		}
 		hash := strings.ToLower(k.SHA256)
 		if other, taken := secrets[hash]; taken && hash != "" {
-			faults = append(faults, fmt.Errorf("%s.sha256: is that of keys[%d] too", at, other))
+			faults = append(faults, wrong(at+".sha256", "is that of keys[%d] too", other))
 		}
 		secrets[hash] = i
 		out = append(out, key)

@@ -9,53 +9,73 @@ import (
 	"oneslot/configs/lines"
 )
 
+// A fault is what is wrong with a key. Its error is the whole text.
+type fault struct {
+	key string
+	error
+}
+
+// wrong is a fault whose text begins with the key.
+func wrong(key, format string, args ...any) error {
+	return fault{key, fmt.Errorf("%s: %w", key, fmt.Errorf(format, args...))}
+}
+
+// keyOf is the key that an error is a fault of, or nothing.
+func keyOf(err error) string {
+	var f fault
+	errors.As(err, &f)
+	return f.key
+}
+
+// each are the errors that were joined to one, and those that were joined to them.
+func each(err error) (out []error) {
+	if err == nil {
+		return nil
+	}
+	//nolint:errorlint // only what is joined itself is taken apart, not what another error wraps
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, one := range joined.Unwrap() {
+		out = append(out, each(one)...)
+	}
+	return out
+}
+
 // fault notes what is wrong with a key.
 func (r *reader) fault(key, format string, args ...any) {
-	text := key + ": " + fmt.Sprintf(format, args...)
+	text := fmt.Sprintf(format, args...)
 	if r.from != nil {
 		if where := r.from(key); where != "" {
 			text += " (set by " + where + ")"
 		}
 	}
-	r.faults = append(r.faults, errors.New(text))
+	r.faults = append(r.faults, wrong(key, "%s", text))
 	r.keys = append(r.keys, key)
 }
 
 // news returns those of further faults that do not just follow from one that was
 // found in reading: that a value is missing where it was of the wrong kind.
 func (r *reader) news(err error) error {
-	var out []error
-	for line := range strings.Lines(textOf(err)) {
-		line = strings.TrimSuffix(line, "\n")
-		stale := slices.ContainsFunc(r.keys, func(key string) bool {
-			rest, same := strings.CutPrefix(line, key)
-			return same && strings.IndexAny(rest, ":. [") == 0
+	return errors.Join(slices.DeleteFunc(each(err), func(err error) bool {
+		return slices.ContainsFunc(r.keys, func(key string) bool {
+			rest, below := strings.CutPrefix(keyOf(err), key)
+			return below && (rest == "" || strings.IndexAny(rest, ".[") == 0)
 		})
-		if !stale {
-			out = append(out, errors.New(line))
-		}
-	}
-	return errors.Join(out...)
-}
-
-func textOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
+	})...)
 }
 
 // placed says of each fault of the file where it is.
 func (l *loaded) placed(err error, file lines.Lines) error {
-	var out []error
-	for fault := range strings.SplitSeq(err.Error(), "\n") {
-		key := fault[:max(strings.IndexAny(fault, ": "), 0)]
+	faults := each(err)
+	for i, err := range faults {
+		key := keyOf(err)
 		if line := file.Near(key); line > 0 && l.origin[key] == "" {
-			fault = fmt.Sprintf("%s:%d: %s", l.path, line, fault)
+			faults[i] = fmt.Errorf("%s:%d: %w", l.path, line, err)
 		}
-		out = append(out, errors.New(fault))
 	}
-	return errors.Join(out...)
+	return errors.Join(faults...)
 }
 
 // unknown notes a key that is none.
