@@ -30,7 +30,7 @@ type Body struct {
 	patience time.Duration
 	began    time.Time
 	got      int64     // since began
-	until    time.Time // what the connection knows
+	until    time.Time // what the connection knows; the Room's lock guards it and the deadline while the body is read
 	done     bool      // the end was seen
 }
 
@@ -114,6 +114,13 @@ func (b *Body) extend() (closed bool) {
 		b.deadline(until)
 	}
 	return b.room.closed
+}
+
+// hurry leaves the body the last moment. Its Room is locked.
+func (b *Body) hurry() {
+	if end := time.Now().Add(last); end.Before(b.until) {
+		b.deadline(end)
+	}
 }
 
 // deadline ends reading at a time. A connection without deadlines, as a test's, is

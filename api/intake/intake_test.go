@@ -207,3 +207,35 @@ func TestClose(t *testing.T) {
 		}
 	})
 }
+
+// deadlines is the answer of a connection of which only the deadline is known.
+type deadlines struct {
+	http.ResponseWriter
+	at time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.at = at
+	return nil
+}
+
+// TestCloseBeforeReading: a body that is open and not read yet when the program stops
+// has the second too, not the patience that it was opened with.
+func TestCloseBeforeReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room, w := New(Config{}), &deadlines{}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("abc"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := room.Open(w, req)
+		defer b.Close()
+		room.Close()
+		if text, err := b.All("k"); string(text) != "abc" || err != nil {
+			t.Errorf("got %q, %v", text, err)
+		}
+		if left := time.Until(w.at); left != last {
+			t.Errorf("it has %v to come", left)
+		}
+	})
+}

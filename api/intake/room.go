@@ -91,17 +91,18 @@ func (r *Room) Close() {
 	defer r.mu.Unlock()
 	r.closed = true
 	for b := range r.reading {
-		if end := time.Now().Add(last); end.Before(b.until) {
-			b.deadline(end)
-		}
+		b.hurry()
 	}
 }
 
-// enter makes a body known to Close.
+// enter makes a body known to Close, and to one that has been.
 func (r *Room) enter(b *Body) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.reading[b] = struct{}{}
+	if r.closed {
+		b.hurry()
+	}
 }
 
 func (r *Room) leave(b *Body) {
