@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"oneslot/api/parted"
 	"oneslot/api/slack"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/downstream/raw"
@@ -24,16 +25,18 @@ const partedKey = "parted"
 // buffers are most of what a waiting client costs. It reports whether that is so.
 func (s *Server) part(c echo.Context, x *exchange) bool {
 	ctx, leave := context.WithCancel(context.Background())
+	place := s.apart.Join() // before the server forgets it
 	conn, err := x.client.Part(ctx)
 	if err != nil {
+		place.Leave()
 		leave()
 		return false
 	}
+	place.Has(conn)
 	x.body.Part()
 	x.takes(s.slack, waits-handled)
 	c.Set(partedKey, true)
-	s.apart.Add(conn)
-	go s.wait(&parted{exchange: x, conn: conn, leave: leave, path: c.Path()})
+	go s.wait(&apart{exchange: x, conn: conn, place: place, leave: leave, path: c.Path()})
 	return true
 }
 
@@ -50,17 +53,18 @@ func (x *exchange) takes(g *slack.Gauge, n int64) {
 	g.Add(n)
 }
 
-// parted is a request whose handler has returned.
-type parted struct {
+// apart is a request whose handler has returned.
+type apart struct {
 	*exchange
 	conn  *raw.Conn
+	place *parted.Member
 	leave context.CancelFunc // says that the caller has left
 	path  string
 }
 
 // wait sits out the wait. Its stack is to stay as small as it is at the start of a
 // goroutine.
-func (s *Server) wait(x *parted) {
+func (s *Server) wait(x *apart) {
 	x.turn.Tell(x.conn.Wake)
 	if x.conn.Watch() {
 		x.leave()
@@ -69,7 +73,7 @@ func (s *Server) wait(x *parted) {
 }
 
 // resume runs the request and ends it.
-func (s *Server) resume(x *parted) {
+func (s *Server) resume(x *apart) {
 	watched := make(chan struct{})
 	x.conn.Again()
 	go func() {
@@ -84,11 +88,23 @@ func (s *Server) resume(x *parted) {
 		x.client.Close()
 		x.leave()
 		s.Metrics.Request(x.path, http.StatusOK, x.row.Stream)
-		s.apart.Done(x.conn)
+		x.place.Leave()
 	}()
-	defer s.panicked(x.row.ID, nil)
+	defer s.broken(x)
 	defer s.leave(x.exchange)
 	s.finish(x.exchange, nil)
+}
+
+// broken takes a panic behind a wait, which no server would. One that asks for the
+// connection to be cut, as of a handler of net/http's, has it cut.
+func (s *Server) broken(x *apart) {
+	switch p := recover(); p {
+	case nil:
+	case http.ErrAbortHandler:
+		_ = x.conn.Close()
+	default:
+		s.logPanic(x.row.ID, p)
+	}
 }
 
 // follow has a retry hear the answer of the request that it repeats, which has its
@@ -111,18 +127,20 @@ func (s *Server) follow(c echo.Context, x *exchange) error {
 	return nil
 }
 
-// panicked is deferred by whoever may panic; err gets the error that stands for it.
+// panicked is deferred by a handler; err gets the error that stands for its panic.
 func (s *Server) panicked(id string, err *error) {
 	switch p := recover(); p {
 	case nil:
 	case http.ErrAbortHandler:
 		panic(p)
 	default:
-		s.Log.Error("panic", zap.String("id", id), zap.String("type", fmt.Sprintf("%T", p)), zap.ByteString("stack", debug.Stack()))
-		if err != nil {
-			*err = fmt.Errorf("api: panic of type %T", p)
-		}
+		s.logPanic(id, p)
+		*err = fmt.Errorf("api: panic of type %T", p)
 	}
+}
+
+func (s *Server) logPanic(id string, p any) {
+	s.Log.Error("panic", zap.String("id", id), zap.String("type", fmt.Sprintf("%T", p)), zap.ByteString("stack", debug.Stack()))
 }
 
 // response shows an answer to /v1/responses that is kept, or forgets it. Callers

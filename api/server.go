@@ -15,6 +15,7 @@ import (
 	"oneslot/api/door"
 	"oneslot/api/intake"
 	"oneslot/api/metrics"
+	"oneslot/api/parted"
 	"oneslot/api/retry"
 	"oneslot/api/slack"
 	"oneslot/internal/openai"
@@ -23,7 +24,6 @@ import (
 	"oneslot/proxy"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/downstream"
-	"oneslot/proxy/downstream/raw"
 	"oneslot/proxy/engine"
 	"oneslot/proxy/surface"
 	"oneslot/proxy/surface/chat"
@@ -112,7 +112,7 @@ type Server struct {
 	bodies    *intake.Room
 	draining  atomic.Bool
 	slack     *slack.Gauge   // of the memory that requests take
-	apart     raw.Crowd      // those who wait by themselves
+	apart     parted.Crowd   // those who have left the server
 	responses *responses.API // may keep what it has answered
 	// The ledger, the folder of kept responses, was last seen failing.
 	unwritten, unkept atomic.Bool
@@ -230,14 +230,15 @@ func (s *Server) Drain() {
 }
 
 // Shutdown stops listening and waits for the running responses until ctx ends;
-// then it cuts them off.
+// then it cuts them off, also those that have left the server.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.retries.Close()
 	s.door.Close()
-	if err := s.server.Shutdown(ctx); err != nil {
-		return errors.Join(err, s.server.Close())
+	err := s.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.server.Close())
 	}
-	return s.apart.Wait(ctx)
+	return errors.Join(err, s.apart.Wait(ctx))
 }
 
 func (s *Server) engineWith(slot string) *engine.Engine {

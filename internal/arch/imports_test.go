@@ -13,11 +13,12 @@ import (
 var mayImport = map[string][]string{
 	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "proxy/surface", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
 	"configs":             {"configs/lines", "api", "api/intake", "api/retry", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "internal/telemetry", "queue/address"},
-	"api":                 {"api/door", "api/intake", "api/metrics", "api/openapi", "api/origin", "api/report", "api/retry", "api/slack", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/downstream/raw", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "internal/telemetry", "api/board"},
+	"api":                 {"api/door", "api/intake", "api/metrics", "api/openapi", "api/origin", "api/parted", "api/report", "api/retry", "api/slack", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/downstream/raw", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "internal/telemetry", "api/board"},
 	"configs/lines":       {},
 	"api/openapi":         {},
 	"api/door":            {},
 	"api/origin":          {},
+	"api/parted":          {},
 	"api/slack":           {},
 	"api/intake":          {},
 	"api/report":          {"internal/openai", "ledger", "ledger/export", "proxy/surface"},
