@@ -107,7 +107,7 @@ func (e *edge) heard(method, path, body string) io.Reader {
 	go func() {
 		_, _ = io.WriteString(conn, method+" "+path+" HTTP/1.1\r\nHost: edge.test\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
 	}()
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil) //nolint:bodyclose // its connection is closed
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	e.must(err)
 	if resp.StatusCode != http.StatusOK {
 		e.t.Fatalf("%s %s answers %d", method, path, resp.StatusCode)

@@ -1,13 +1,12 @@
 package raw
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,7 +16,6 @@ type Conn struct {
 	net.Conn
 	frame []byte  // of the chunk that is written
 	heard [1]byte // by Watch
-	woken atomic.Bool
 }
 
 // Able reports whether the answer to r can be taken over: HTTP/1.0 knows no chunks.
@@ -79,18 +77,16 @@ func (c *Conn) FlushError() error { return nil }
 // leaves shows when it is written to.
 func (c *Conn) Watch() (left bool) {
 	_, err := c.Read(c.heard[:])
-	return err != nil && !c.woken.Load()
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // Wake ends Watch, now or when it is called.
 func (c *Conn) Wake() {
-	c.woken.Store(true)
 	_ = c.SetReadDeadline(time.Unix(1, 0)) // of a closed one Watch ends by itself
 }
 
 // Again readies the Conn for another Watch, after one that was woken.
 func (c *Conn) Again() {
-	c.woken.Store(false)
 	_ = c.SetReadDeadline(time.Time{})
 }
 
@@ -98,57 +94,4 @@ func (c *Conn) Again() {
 func (c *Conn) End() error {
 	_, err := c.Conn.Write([]byte("0\r\n\r\n"))
 	return err
-}
-
-// A Crowd is who waits by connections of their own. The zero Crowd is empty.
-type Crowd struct {
-	mu    sync.Mutex // guards what follows
-	all   map[*Conn]struct{}
-	empty chan struct{} // closed when the last one goes; nil while nobody asks
-}
-
-// Add counts one in.
-func (c *Crowd) Add(one *Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[*Conn]struct{}{}
-	}
-	c.all[one] = struct{}{}
-}
-
-// Done counts one out.
-func (c *Crowd) Done(one *Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if delete(c.all, one); len(c.all) == 0 && c.empty != nil {
-		close(c.empty)
-		c.empty = nil
-	}
-}
-
-// Wait waits until nobody is there. When ctx ends before, it closes the connections of
-// those who are, and returns its error.
-func (c *Crowd) Wait(ctx context.Context) error {
-	c.mu.Lock()
-	if len(c.all) == 0 {
-		c.mu.Unlock()
-		return nil
-	}
-	if c.empty == nil {
-		c.empty = make(chan struct{})
-	}
-	empty := c.empty
-	c.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for one := range c.all {
-		_ = one.Close()
-	}
-	return ctx.Err()
 }

@@ -2,8 +2,6 @@ package raw_test
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -187,40 +185,28 @@ func TestAble(t *testing.T) {
 	}
 }
 
-// TestCrowd: to wait is to wait for all, or to close the connections of those who are
-// still there.
-func TestCrowd(t *testing.T) {
-	taken(t, func(t *testing.T, c *raw.Conn, _ net.Conn, got *http.Response) {
-		var crowd raw.Crowd
-		if err := crowd.Wait(t.Context()); err != nil {
-			t.Error("an empty one:", err)
+// overtaken is a connection whose deadline is set late: meanwhile somebody else goes on.
+type overtaken struct {
+	net.Conn
+	meanwhile func()
+}
+
+func (o *overtaken) SetReadDeadline(at time.Time) error {
+	if other := o.meanwhile; other != nil {
+		o.meanwhile = nil
+		other()
+	}
+	return o.Conn.SetReadDeadline(at)
+}
+
+// TestLateWake: one that comes so late that it ends the next Watch does not make it seem
+// that the caller has left.
+func TestLateWake(t *testing.T) {
+	taken(t, func(t *testing.T, c *raw.Conn, _ net.Conn, _ *http.Response) {
+		c.Conn = &overtaken{c.Conn, c.Again}
+		c.Wake()
+		if c.Watch() {
+			t.Error("who is there has left")
 		}
-		other := &raw.Conn{}
-		crowd.Add(c)
-		crowd.Add(other)
-		waited := make(chan error, 1)
-		go func() { waited <- crowd.Wait(t.Context()) }()
-		synctest.Wait()
-		crowd.Done(other)
-		synctest.Wait()
-		select {
-		case err := <-waited:
-			t.Fatalf("it did not wait: %v", err)
-		default:
-		}
-		crowd.Done(c)
-		if err := <-waited; err != nil {
-			t.Error(err)
-		}
-		crowd.Add(c)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := crowd.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-		if rest, err := io.ReadAll(got.Body); !bytes.Equal(rest, []byte("first ")) || err == nil {
-			t.Errorf("the caller got %q, %v", rest, err)
-		}
-		crowd.Done(c)
 	})
 }
