@@ -234,11 +234,7 @@ func (s *Server) Drain() {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.retries.Close()
 	s.door.Close()
-	err := s.server.Shutdown(ctx)
-	if err != nil {
-		err = errors.Join(err, s.server.Close())
-	}
-	return errors.Join(err, s.apart.Wait(ctx))
+	return errors.Join(s.server.Shutdown(ctx), s.server.Close(), s.apart.Wait(ctx)) // Close has nothing to do but after a failure
 }
 
 func (s *Server) engineWith(slot string) *engine.Engine {
