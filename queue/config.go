@@ -164,7 +164,7 @@ func ParseClass(text string) (Class, error) { return line.ParseClass(text) }
 // either: errors.Is(ErrFull, ErrRejected) holds.
 var (
 	ErrRejected  = errors.New("queue: rejected")
-	ErrAbandoned = errors.New("queue: abandoned")
+	ErrAbandoned = errors.New("queue: ended early")
 
 	// ErrFull: MaxWaiting jobs wait already. Has a RetryAfter.
 	ErrFull = fmt.Errorf("%w: the queue is full", ErrRejected)
@@ -194,7 +194,7 @@ var (
 	// Work that returns it is called again later; Do never returns it.
 	ErrPreempted = fmt.Errorf("%w: the slot goes to a better job", ErrAbandoned)
 	// ErrCancelled: Cancel was called, while the job waited or while it ran.
-	ErrCancelled = fmt.Errorf("%w: cancelled", ErrAbandoned)
+	ErrCancelled = fmt.Errorf("%w: the request was cancelled", ErrAbandoned)
 	// ErrSlotLost: the lease on the slot could not be kept while the job ran.
 	ErrSlotLost = fmt.Errorf("%w: the lease on the engine slot was lost", ErrAbandoned)
 )

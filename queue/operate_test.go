@@ -347,3 +347,10 @@ func TestLookIsArranged(t *testing.T) {
 		}
 	}
 }
+
+// TestWords: what a log says of a cancelled job is not the name of another outcome.
+func TestWords(t *testing.T) {
+	if text := ErrCancelled.Error(); text != "queue: ended early: the request was cancelled" || !errors.Is(ErrCancelled, ErrAbandoned) {
+		t.Errorf("it is called %q", text)
+	}
+}

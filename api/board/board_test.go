@@ -328,16 +328,16 @@ func TestOutage(t *testing.T) {
 func TestViews(t *testing.T) {
 	s := &stage{snap: queue.Snapshot{
 		MaxWaiting: 9, Waiting: waiters("m1/me", "o1/other"),
-		Slots: []queue.Slot{{Name: "spark", State: line.Busy, ID: "o2", Key: "other"}, {Name: "lost", State: line.Idle}, {Name: "mine", State: line.Aborting, ID: "m2", Key: "me"}},
+		Slots: []queue.Slot{{Name: "spark", State: line.Busy, ID: "o2", Key: "other"}, {Name: "lost", State: line.Idle}, {Name: "mine", State: line.Aborting, ID: "m2", Key: "me"}, {Name: "off", State: line.Down, ID: "m3", Key: "me"}},
 	}}
 	b := s.board()
 	for _, c := range []struct {
 		who  Viewer
 		want string
 	}{
-		{Viewer{Key: "me"}, `spark busy  lost down  mine aborting m2 | m1 1 me, {"position":2}`},
-		{Viewer{Admin: true}, `spark busy o2 lost down  mine aborting m2 | m1 1 me, o1 2 other`},
-		{Viewer{}, `spark busy  lost down  mine aborting  | {"position":1}, {"position":2}`},
+		{Viewer{Key: "me"}, `spark busy  lost down  mine aborting m2 off down  | m1 1 me, {"position":2}`},
+		{Viewer{Admin: true}, `spark busy o2 lost down  mine aborting m2 off down  | m1 1 me, o1 2 other`},
+		{Viewer{}, `spark busy  lost down  mine aborting  off down  | {"position":1}, {"position":2}`},
 	} {
 		v, err := b.View(t.Context(), c.who)
 		if err != nil || v.Waiting != 2 || v.Running != 1 || v.Limit != 9 {
@@ -361,6 +361,9 @@ func TestViews(t *testing.T) {
 		}
 		if _, found, err := b.Find(t.Context(), c.who, "o1"); found != c.who.Admin || err != nil {
 			t.Errorf("%+v finds another's: %v, %v", c.who, found, err)
+		}
+		if _, found, err := b.Find(t.Context(), c.who, "m3"); found || err != nil {
+			t.Errorf("%+v finds what has ended: %v, %v", c.who, found, err)
 		}
 	}
 }

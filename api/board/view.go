@@ -162,8 +162,8 @@ func (f *frame) slot(who Viewer, slot queue.Slot) Slot {
 	if slot.State == line.Idle && f.lost[slot.Name] {
 		v.State = line.Down.String()
 	}
-	if slot.State == line.Idle || slot.ID == "" || !who.owns(slot.Key) {
-		return v
+	if slot.State == line.Idle || slot.State == line.Down || slot.ID == "" || !who.owns(slot.Key) {
+		return v // the request after which a slot is down has ended
 	}
 	v.RequestID = slot.ID
 	live, ok := f.live[slot.ID]

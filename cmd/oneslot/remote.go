@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"oneslot/api/board"
 	"oneslot/internal/console"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 )
 
 // remoteFlags are the flags of the commands that talk to a running proxy.
@@ -84,7 +87,7 @@ func queueCommand(w *world) *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
 		Use: "queue", Short: "Show the line of a running proxy", Args: noArgs,
-		Long: "queue shows who runs and who waits. With --watch it goes on until Ctrl-C: as a table\nthat keeps itself up to date in a terminal, as a line for each event elsewhere.",
+		Long: "queue shows who runs and who waits. With --watch it goes on until Ctrl-C: as a table\nthat keeps itself up to date in a terminal, as a line for each event elsewhere. A\nproxy that is away for less than a minute is waited for.",
 	}
 	c.Flags().BoolVarP(&follow, "watch", "w", false, "go on and show what changes")
 	return asking(w, c, func(ctx context.Context, proxy *remote.Client, _ []string) error {
@@ -95,34 +98,49 @@ func queueCommand(w *world) *cobra.Command {
 		if err := proxy.JSON(ctx, remote.Call{Path: "/v1/queue"}, &v); err != nil {
 			return err
 		}
-		return console.New(v).Table(w.out, 0)
+		return console.New(v).Table(w.out, console.Window{})
 	})
 }
 
-// watch shows the feed until ctx or the feed ends.
+// watch shows the line until ctx ends, or the proxy is away for too long.
 func watch(ctx context.Context, proxy *remote.Client, out io.Writer) error {
-	resp, err := proxy.Open(ctx, remote.Call{Path: "/v1/queue/events", Accept: "text/event-stream"})
-	if err != nil {
-		return ended(ctx, err)
+	w := console.Watch{
+		Out: out,
+		Feed: func(ctx context.Context) (io.ReadCloser, error) {
+			resp, err := proxy.Open(ctx, remote.Call{Path: "/v1/queue/events", Accept: "text/event-stream"})
+			if err != nil {
+				return nil, err
+			}
+			return resp.Body, nil
+		},
+		View: func(ctx context.Context) (v board.View, err error) {
+			err = proxy.JSON(ctx, remote.Call{Path: "/v1/queue"}, &v)
+			return v, err
+		},
+		Final: func(err error) bool {
+			var p *remote.Problem
+			return errors.As(err, &p) && p.Status < http.StatusInternalServerError
+		},
 	}
-	defer resp.Body.Close()
-	if f, ok := out.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return ended(ctx, console.Live(ctx, resp.Body, out))
-		}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		resized := make(chan os.Signal, 1)
+		signal.Notify(resized, syscall.SIGWINCH)
+		defer signal.Stop(resized)
+		w.Resized, w.Window = resized, func() console.Window { return windowOf(f) }
 	}
-	return ended(ctx, console.Plain(resp.Body, out))
+	if err := w.Run(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil // the user wanted the end
 }
 
-// ended makes the end that the user wants none of the command's faults.
-func ended(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case err == nil:
-		return errors.New("the feed has ended: the proxy stops, or this terminal was too slow")
+// windowOf is the size of a terminal, or what one has that does not tell.
+func windowOf(f *os.File) console.Window {
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns == 0 || rows == 0 {
+		return console.Window{Rows: 24, Columns: 80}
 	}
-	return err
+	return console.Window{Rows: rows, Columns: columns}
 }
 
 func cancelCommand(w *world) *cobra.Command {

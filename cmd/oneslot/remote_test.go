@@ -139,15 +139,18 @@ func TestLineCommandFaults(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := p.says(t.Context(), "queue", "--watch", "--key", "pass")
+			text, err := p.says(t.Context(), "queue", "--watch", "--key", "pass")
+			if !strings.HasSuffix(text, " reconnecting…\n") {
+				t.Errorf("when the proxy stops it says\n%s", text)
+			}
 			ended <- err
 		}()
 		synctest.Wait()
 		if err := p.stop(); err != nil {
 			t.Error(err)
 		}
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "the feed has ended") {
-			t.Errorf("when the proxy stops: %v", err)
+		if err := <-ended; err == nil || !strings.Contains(err.Error(), "given up after 1m0s: no proxy answers") {
+			t.Errorf("when the proxy does not come back: %v", err)
 		}
 	})
 }
