@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -101,6 +102,51 @@ func TestLeavesAfterALongWait(t *testing.T) {
 			t.Errorf("its record is %v", r)
 		}
 	})
+}
+
+// Who goes on speaking while it waits, as one that sends its next request already, and then
+// leaves is out of the line like any other. So is one that has stopped reading.
+func TestLeavesTheLineAfterItHasSpoken(t *testing.T) {
+	for name, end := range map[string]func(conn net.Conn){
+		"speaks and leaves": func(conn net.Conn) {
+			for range 4 {
+				_, _ = io.WriteString(conn, "POST /v1/chat")
+			}
+			_ = conn.Close()
+		},
+		"speaks and reads no more": func(conn net.Conn) { _, _ = io.WriteString(conn, "\r\n\r\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				p := start(t, longRun, "limits: {write_timeout: 2s}")
+				p.open(t.Context(), hello)
+				p.until(func(s simengine.Stats) bool { return s.Running == 1 })
+				conn, err := p.dial(t.Context(), "tcp", "proxy.test:80")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				body := hello
+				go func() {
+					_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: proxy.test\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+				}()
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Second)
+				end(conn)
+				<-time.After(15 * time.Second) // the next heartbeat and its time
+				synctest.Wait()
+				if view := p.get("/v1/queue"); view["waiting"] != 0.0 {
+					t.Errorf("%v wait", view["waiting"])
+				}
+				if r := p.settledRecord(resp.Header.Get("X-Request-Id")); r["outcome"] != "abandoned" {
+					t.Errorf("its record is %v", r)
+				}
+			})
+		})
+	}
 }
 
 // A stop lets an answer end whose client had waited long, and tells those who wait; the

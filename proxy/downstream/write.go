@@ -42,7 +42,13 @@ func (c *Client) flush() {
 		c.out.sent()
 		return
 	}
-	if c.err = c.out.flush(); c.err != nil && c.cfg.Keep != nil {
+	if c.err = c.out.flush(); c.err == nil {
+		return
+	}
+	if c.parted != nil { // nobody else tells that it has left
+		_ = c.parted.Conn.Close()
+	}
+	if c.cfg.Keep != nil {
 		c.cfg.Keep.Left()
 	}
 }

@@ -16,6 +16,7 @@ type Conn struct {
 	net.Conn
 	frame []byte  // of the chunk that is written
 	heard [1]byte // by Watch
+	stray int     // bytes that the caller has sent behind its request
 }
 
 // Able reports whether the answer to r can be taken over: HTTP/1.0 knows no chunks.
@@ -72,12 +73,27 @@ func (c *Conn) Write(p []byte) (int, error) {
 // FlushError has nothing to do: Write has sent it all.
 func (c *Conn) FlushError() error { return nil }
 
-// Watch waits until the caller has left, and reports true; or until Wake is called. A
-// caller that goes on speaking is not listened to, as little as by net/http: whether it
-// leaves shows when it is written to.
+// maxStray is how much a caller may send behind its request, in bytes, as one that does
+// not wait for its answer before it asks the next.
+const maxStray = 64 << 10
+
+// Watch waits until the caller has left, and reports true; or until Wake is called. What
+// the caller sends is thrown away, since only behind it shows that the caller leaves; one
+// that goes on for too long is as good as gone.
 func (c *Conn) Watch() (left bool) {
-	_, err := c.Read(c.heard[:])
-	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	p := c.heard[:]
+	for {
+		n, err := c.Read(p)
+		if err != nil {
+			return !errors.Is(err, os.ErrDeadlineExceeded)
+		}
+		if c.stray += n; c.stray > maxStray {
+			return true
+		}
+		if n == len(p) && len(p) == len(c.heard) { // few send anything at all
+			p = make([]byte, 512)
+		}
+	}
 }
 
 // Wake ends Watch, now or when it is called.

@@ -109,8 +109,8 @@ func TestAnswerGoesOn(t *testing.T) {
 	}
 }
 
-// TestWatch: it ends when the caller has left, when it is woken, before or after it has
-// begun, and when the caller speaks.
+// TestWatch: it ends when the caller has left, whatever it has said before, when it says
+// too much, and when it is woken, before or after it has begun.
 func TestWatch(t *testing.T) {
 	for name, x := range map[string]struct {
 		first bool // before Watch
@@ -121,7 +121,9 @@ func TestWatch(t *testing.T) {
 		"has left":       {true, func(_ *raw.Conn, far net.Conn) { _ = far.Close() }, true},
 		"is woken":       {false, func(c *raw.Conn, _ net.Conn) { c.Wake() }, false},
 		"has been woken": {true, func(c *raw.Conn, _ net.Conn) { c.Wake() }, false},
-		"speaks":         {false, func(_ *raw.Conn, far net.Conn) { _, _ = far.Write([]byte("x")) }, false},
+		"speaks, leaves": {false, func(_ *raw.Conn, far net.Conn) { say(far, 64<<10); _ = far.Close() }, true},
+		"says too much":  {false, func(_ *raw.Conn, far net.Conn) { say(far, 64<<10+1) }, true},
+		"speaks, wakes":  {false, func(c *raw.Conn, far net.Conn) { say(far, 3); c.Wake() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			taken(t, func(t *testing.T, c *raw.Conn, far net.Conn, _ *http.Response) {
@@ -144,6 +146,13 @@ func TestWatch(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// say writes n bytes in several pieces.
+func say(far net.Conn, n int) {
+	for _, part := range []int{1, 1, n - 2} {
+		_, _ = far.Write(make([]byte, part))
 	}
 }
 
