@@ -77,8 +77,8 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 	return nil
 }
 
-// pool finds the line for a model name. An engine whose name is not configured
-// and that cannot be asked for it gets the request: its line knows what to do
+// pool finds the line for a model name. An engine whose model's name is not configured,
+// was never told and cannot be asked for gets the request: its line knows what to do
 // with one while the engine is down.
 func (s *Server) pool(ctx context.Context, name string) (*Pool, bool) {
 	if to, ok := s.cfg.Aliases[name]; ok {
@@ -92,10 +92,11 @@ func (s *Server) pool(ctx context.Context, name string) (*Pool, bool) {
 	ctx, cancel := context.WithTimeout(ctx, infoBound)
 	defer cancel()
 	for _, p := range s.Pools {
-		if !p.unnamed() {
+		if p.Engines[0].Named() {
 			continue
 		}
-		if _, err := p.Engines[0].Info(ctx); err != nil || p.model() == name {
+		_, _ = p.Engines[0].Info(ctx) // it may have come back as another
+		if p.nameless() || p.model() == name {
 			return p, true
 		}
 	}

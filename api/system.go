@@ -30,11 +30,8 @@ type Pool struct {
 // model is the name under which clients ask for the pool.
 func (p *Pool) model() string { return p.Engines[0].ModelName() }
 
-// unnamed reports whether the engine has yet to tell what its model is called.
-func (p *Pool) unnamed() bool {
-	_, known := p.Engines[0].Known()
-	return !known && p.model() == noName
-}
+// nameless reports whether nobody has ever told what the model is called.
+func (p *Pool) nameless() bool { return !p.Engines[0].Named() && p.model() == noName }
 
 // noName is what an Engine calls a model that it does not know.
 const noName = "default"

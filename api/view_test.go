@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -303,6 +304,25 @@ func TestModelNobodyNamed(t *testing.T) {
 		c.body = strings.Replace(c.body, "ripple", "other", 1)
 		if g := e.do(c); g.status != 404 {
 			t.Errorf("another name got %d", g.status)
+		}
+	})
+	var gone atomic.Bool
+	inBubble(t, setup{engine: engine.Config{Model: "-"}, gone: &gone, queue: queue.Config{PoisonGrace: time.Hour}}, func(t *testing.T, e *edge) {
+		e.do(ask(`,"max_tokens":1`, nil))
+		gone.Store(true)
+		<-time.After(3 * time.Second) // its connection is idle no longer
+		e.do(call{path: "/readyz"})
+		c := ask("", nil)
+		c.body = strings.Replace(c.body, "ripple", "other", 1)
+		if g := e.do(c); g.status != 404 {
+			t.Errorf("while the engine is away another name got %d", g.status)
+		}
+		first := e.do(ask("", nil))
+		if row := e.do(call{path: "/v1/usage/" + first.id()}); first.status != 503 || row.json(t)["model"] != "ripple" {
+			t.Errorf("while the engine is away: %d, booked as %s", first.status, row.body)
+		}
+		if g := e.do(call{path: "/v1/models"}); !strings.Contains(g.body, `"id":"ripple"`) {
+			t.Errorf("while the engine is away the models are %s", g.body)
 		}
 	})
 	inBubble(t, setup{engine: engine.Config{Model: "-"}, dead: true, queue: queue.Config{MaxWait: time.Minute}}, func(t *testing.T, e *edge) {

@@ -32,7 +32,10 @@ func (e *Engine) Refresh(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	e.mu.Lock()
-	e.info = &info
+	e.info, e.name = &info, ""
+	if len(info.Models) > 0 {
+		e.name = info.Models[0]
+	}
 	e.mu.Unlock()
 	return info, nil
 }

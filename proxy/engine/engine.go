@@ -94,8 +94,9 @@ type Engine struct {
 
 	rest, absent atomic.Int64 // in unix nanoseconds: until when it wants no request; when it was last found not to be there, 0: it is
 	misses       atomic.Int64 // how often it was
-	mu           sync.Mutex   // guards info and lost
-	info         *Info        // nil until the engine has been asked
+	mu           sync.Mutex   // guards what follows
+	info         *Info        // nil until the engine has been asked, and when it is gone
+	name         string       // of its model, as it told last; empty if it never did
 	lost         int
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -63,15 +64,23 @@ func (e *Engine) Known() (Info, bool) {
 	return *e.info, true
 }
 
-// ModelName returns the name under which clients ask for this engine's model.
+// ModelName returns the name under which clients ask for this engine's model. An
+// engine that has gone keeps the name that it told last: it most likely comes back as
+// the same.
 func (e *Engine) ModelName() string {
 	if e.cfg.Model != "" {
 		return e.cfg.Model
 	}
-	if info, ok := e.Known(); ok && len(info.Models) > 0 {
-		return info.Models[0]
-	}
-	return "default"
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return cmp.Or(e.name, "default")
+}
+
+// Named reports whether ModelName is what the settings or the engine say, and not
+// what it was before the engine went, or nobody's.
+func (e *Engine) Named() bool {
+	_, known := e.Known()
+	return known || e.cfg.Model != ""
 }
 
 // served returns the name that the engine itself knows the model by.

@@ -189,6 +189,9 @@ func TestInfoIsRemembered(t *testing.T) {
 		if _, ok := e.Known(); ok {
 			t.Error("it is still known")
 		}
+		if e.Named() || e.ModelName() != "tiny" {
+			t.Errorf("when it is gone its model is called %q", e.ModelName())
+		}
 		if _, err := e.Info(t.Context()); !errors.Is(err, engine.ErrUnreachable) || !strings.Contains(err.Error(), "http://engine.test") || !strings.Contains(err.Error(), "connection refused") {
 			t.Errorf("info returns %v", err)
 		}
