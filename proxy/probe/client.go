@@ -182,8 +182,7 @@ func (r *reply) event(data string) bool {
 	if c.Error != "" {
 		r.fault = "an error in the stream: " + c.Error
 	}
-	text := c.Content + gjson.Get(data, "choices.0.text").String()
-	r.thinking, r.content = r.thinking+c.Reasoning, r.content+text
+	r.thinking, r.content = r.thinking+c.Reasoning, r.content+c.Content
 	for _, name := range []string{"reasoning", "reasoning_content"} {
 		if gjson.Get(data, "choices.0.delta."+name).String() != "" {
 			r.field = name
@@ -195,7 +194,7 @@ func (r *reply) event(data string) bool {
 	if c.FinishReason != "" {
 		r.finish = c.FinishReason
 	}
-	said := text != "" || c.Reasoning != ""
+	said := c.Content != "" || c.Reasoning != ""
 	r.running = r.running || said && (gjson.Get(c.Usage, "completion_tokens").Exists() || gjson.Get(c.Timings, "predicted_n").Exists())
 	r.totals(c.Usage)
 	return said

@@ -170,3 +170,25 @@ func TestOrder(t *testing.T) {
 		}
 	})
 }
+
+// TestCompletionIsReadOnce: the text of a completion stands in the evidence as the
+// engine sent it.
+func TestCompletionIsReadOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		answered := func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/v1/completions" {
+					next.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"text\":\"BLUE\",\"finish_reason\":null}]}\n\n"+
+					"data: {\"choices\":[{\"index\":0,\"text\":\" SLOT\",\"finish_reason\":\"stop\"}]}\n\n")
+			})
+		}
+		f, ok := open(t, simengine.Config{}, answered).probe().Find(probe.Completions)
+		if !ok || len(f.Evidence) != 1 || !strings.Contains(f.Evidence[0].Reply, `"BLUE SLOT"`) {
+			t.Errorf("the completion is shown as %+v", f)
+		}
+	})
+}
