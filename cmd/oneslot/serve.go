@@ -168,7 +168,7 @@ func (p *program) meet(ctx context.Context, e *engine.Engine, url string) {
 	switch {
 	case errors.Is(err, context.Canceled):
 	case err != nil:
-		p.log.Warn("the engine does not answer; requests wait until it does", zap.String("engine", e.Name()), zap.String("url", url), zap.Error(err))
+		p.log.Warn("the engine does not answer: a request that finds it gone gets 503 engine_down, those behind it wait until it is back", zap.String("engine", e.Name()), zap.String("url", url), zap.Error(err))
 	default:
 		p.log.Info("engine", zap.String("engine", e.Name()), zap.String("dialect", info.Dialect.Name), zap.String("version", info.Version),
 			zap.Strings("models", info.Models), zap.Int("context", info.ContextLength), zap.Bool("cache_off", info.Cache.Off))
