@@ -40,6 +40,19 @@ func Load(src Sources) (Config, error) {
 	return l.cfg, l.err()
 }
 
+// Check is Load, and reports with the faults those that try finds, which puts the
+// settings to use: by key, what came of it.
+func Check(src Sources, try func(Config) map[string]error) (Config, error) {
+	l := load(src)
+	if src.File == "" || l.file != nil {
+		tried := try(l.cfg)
+		for _, key := range slices.Sorted(maps.Keys(tried)) {
+			l.faults = append(l.faults, wrong(key, "%w", tried[key]))
+		}
+	}
+	return l.cfg, l.err()
+}
+
 // loaded is the settings and where each came from.
 type loaded struct {
 	cfg    Config
@@ -92,19 +105,26 @@ func load(src Sources) *loaded {
 // it takes: some 55 MB.
 const sharedRows = 100_000
 
-// atLine finds what YAML says of a place in the file.
-var atLine = regexp.MustCompile(`line \d+: (cannot unmarshal)?`)
-
 func fileFault(path string, err error) error {
-	switch at := atLine.FindStringSubmatch(err.Error()); {
+	var system *os.PathError
+	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s does not exist: give an existing file with --config, or leave it out", path)
-	case at != nil && at[1] != "":
-		// Its text would repeat what stands there.
-		return fmt.Errorf("%s: the file must consist of keys and values, such as listen: 127.0.0.1:8080", path)
-	default:
+	case errors.As(err, &system):
 		return fmt.Errorf("%s cannot be read: %w", path, err)
 	}
+	var out []error
+	for _, f := range lines.Faults(err) {
+		if strings.HasPrefix(f.Text, "cannot unmarshal") { // and repeats what stands there
+			f.Text = "the file must consist of keys and values, such as listen: 127.0.0.1:8080"
+		}
+		place := path
+		if f.Line > 0 {
+			place = fmt.Sprintf("%s:%d", path, f.Line)
+		}
+		out = append(out, fmt.Errorf("%s: %s", place, f.Text))
+	}
+	return errors.Join(out...)
 }
 
 // setting is a value and where it was set.

@@ -378,3 +378,26 @@ func TestRowsInRedis(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderOfFaults is that of the file; what is not in it comes last. What only shows
+// in use has its place too.
+func TestOrderOfFaults(t *testing.T) {
+	src := sources(t, "models: {a: b}\nengines:\n  - {url: \"http://a\", model: m, tokenizer: t.json}\nlisten: here\nqueue:\n  leese: 1s\n  max_wait: x\n", []string{"ONESLOT_NOPE=1"}, nil)
+	_, err := Check(src, func(c Config) map[string]error {
+		return map[string]error{"engines[0].tokenizer": fmt.Errorf("there is no %s", c.Engines[0].Tokenizer)}
+	})
+	want := []string{":1: models.a: ", ":3: engines[0].tokenizer: there is no t.json", ":4: listen: ", ":6: queue.leese: ", ":7: queue.max_wait: ", "ONESLOT_NOPE: "}
+	faults := strings.Split(err.Error(), "\n")[1:]
+	for i, fault := range faults {
+		if i >= len(want) || !strings.HasPrefix(strings.TrimPrefix(fault, src.File), want[i]) {
+			t.Errorf("fault %d is %q", i+1, fault)
+		}
+	}
+	if !errors.Is(err, ErrConfig) || len(faults) != len(want) {
+		t.Errorf("got %v", err)
+	}
+	tried := func(Config) map[string]error { t.Error("a file that cannot be read was tried"); return nil }
+	if _, err := Check(sources(t, "a: [", nil, nil), tried); !errors.Is(err, ErrConfig) {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+}

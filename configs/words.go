@@ -3,6 +3,8 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -66,16 +68,25 @@ func (r *reader) news(err error) error {
 	})...)
 }
 
-// placed says of each fault of the file where it is.
+// placed says of each fault of the file where it is, in the order of the file; those
+// of other places follow.
 func (l *loaded) placed(err error, file lines.Lines) error {
-	faults := each(err)
-	for i, err := range faults {
+	byLine := map[int][]error{}
+	for _, err := range each(err) {
 		key := keyOf(err)
-		if line := file.Near(key); line > 0 && l.origin[key] == "" {
-			faults[i] = fmt.Errorf("%s:%d: %w", l.path, line, err)
+		line := file.Near(key)
+		if line > 0 && l.origin[key] == "" {
+			err = fmt.Errorf("%s:%d: %w", l.path, line, err)
+		} else {
+			line = math.MaxInt
 		}
+		byLine[line] = append(byLine[line], err)
 	}
-	return errors.Join(faults...)
+	var out []error
+	for _, line := range slices.Sorted(maps.Keys(byLine)) {
+		out = append(out, byLine[line]...)
+	}
+	return errors.Join(out...)
 }
 
 // unknown notes a key that is none.

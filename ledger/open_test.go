@@ -197,3 +197,25 @@ func withOutcome(r ledger.Row) ledger.Row {
 	}
 	return r
 }
+
+// TestUsable: what Open could not make is told before, and nothing is left behind.
+func TestUsable(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, good := range []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "a", "b")} {
+		if err := sqlite.Usable(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{file, filepath.Join(file, "a"), filepath.Join(file, "a", "b")} {
+		if err := sqlite.Usable(bad); !errors.Is(err, ledger.ErrFolder) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("there is %v, %v", left, err)
+	}
+}

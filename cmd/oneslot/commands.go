@@ -127,7 +127,7 @@ func configCommand(w *world) *cobra.Command {
 	check := &cobra.Command{
 		Use: "check", Short: "Report every fault of the settings", Args: noFile,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := settings(c, w)
+			cfg, err := configs.Check(sources(c, w), tried)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"oneslot/configs"
 	"oneslot/internal/simengine"
 	"oneslot/internal/simengine/simtest"
 	"oneslot/internal/tokenizer"
@@ -393,5 +395,29 @@ func TestKilledIsLogged(t *testing.T) {
 	next := serving(t, url, "--data", data)
 	if n := strings.Count(doomed.errs.String()+next.errs.String(), `"msg":"request"`); n != 1 || !strings.Contains(next.errs.String(), `"outcome":"slot_lost","reason":"slot_lost"`) {
 		t.Errorf("the request has %d lines; the next process says\n%s", n, next.errs)
+	}
+}
+
+// TestCheckUsesThem: what serve would fail on in files and folders of this machine
+// config check finds too, and says where it is set.
+func TestCheckUsesThem(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "oneslot.yaml")
+	text := "data: " + filepath.Join(file, "data") + "\nengines:\n  - url: http://127.0.0.1:9\n    tokenizer: " + filepath.Join(dir, "none.json") + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := run(t.Context(), []string{"config", "check", "--config", file}, world{out: io.Discard, errs: io.Discard})
+	want := []string{file + ":1: data: "}
+	if tokenizer.Available {
+		want = append(want, file+":4: engines[0].tokenizer: ")
+	}
+	for _, w := range want {
+		if !errors.Is(err, configs.ErrConfig) || !strings.Contains(err.Error(), w) {
+			t.Errorf("there is no %q in %v", w, err)
+		}
+	}
+	if strings.Count(fmt.Sprint(err), "\n") != len(want) {
+		t.Errorf("other faults: %v", err)
 	}
 }

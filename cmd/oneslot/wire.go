@@ -68,6 +68,29 @@ func (p *program) counter(path string) (usage.Counter, error) {
 	return t, nil
 }
 
+// tried is what comes, by key, of using what the settings name on this machine.
+func tried(cfg configs.Config) map[string]error {
+	out := map[string]error{}
+	for i, e := range cfg.Engines {
+		if e.Tokenizer == "" {
+			continue
+		}
+		t, err := tokenizer.New(e.TokenizerPath())
+		if err == nil {
+			err = t.Close()
+		}
+		if err != nil && !errors.Is(err, tokenizer.ErrNotBuilt) {
+			out[fmt.Sprintf("engines[%d].tokenizer", i)] = err
+		}
+	}
+	if cfg.Data != "" && (len(cfg.Redis) == 0 || cfg.Responses.Store == "data") {
+		if err := sqlite.Usable(cfg.Data); err != nil {
+			out["data"] = err
+		}
+	}
+	return out
+}
+
 // lines makes one line for each model, with the slots of its engines.
 func (p *program) lines(runner *proxy.Proxy) error {
 	byModel := map[string]*api.Pool{}

@@ -2,6 +2,8 @@ package lines
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -19,6 +21,38 @@ func Of(text []byte) Lines {
 	}
 	return out
 }
+
+// A Fault is what YAML says of a file that it cannot read.
+type Fault struct {
+	Line int // 0: it does not say
+	Text string
+}
+
+// Faults takes apart what YAML says of a file that it cannot read.
+func Faults(err error) (out []Fault) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	for _, text := range strings.Split(strings.TrimPrefix(text, "unmarshal errors:\n"), "\n") {
+		f := Fault{Text: strings.TrimSpace(text)}
+		if at := atLine.FindStringSubmatch(f.Text); at != nil {
+			f.Line, _ = strconv.Atoi(at[1])
+			f.Text = f.Text[len(at[0]):]
+			if parsed.MatchString(f.Text) {
+				f.Line++
+			}
+		} else if !strings.HasPrefix(f.Text, "unknown anchor") {
+			f.Line = 1 // which it leaves out
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// atLine is how YAML names a line. What its parser says, as parsed has it, and not
+// its scanner, counts from 0.
+var (
+	atLine = regexp.MustCompile(`^line (\d+): `)
+	parsed = regexp.MustCompile(`^did not find expected (<|node content|key|'-'|',')`)
+)
 
 // walk notes what is below a key. Aliases are left alone: they may stand for much more
 // than the file holds.

@@ -1,6 +1,10 @@
 package lines
 
-import "testing"
+import (
+	"errors"
+	"slices"
+	"testing"
+)
 
 const file = `# a comment
 listen: 127.0.0.1:8080
@@ -44,6 +48,23 @@ func TestNoYAML(t *testing.T) {
 	for _, text := range []string{"", "\n", "a: [", "text", "- a\n- b", "a: &a [*a]", "a: 1\na: 2", "\x00", "? {x: y}\n: z"} {
 		if got := Of([]byte(text)).Near("x.y[0]"); got != 0 {
 			t.Errorf("%q: line %d", text, got)
+		}
+	}
+}
+
+// TestFaults: what YAML says is taken apart, with the line that the fault is on.
+func TestFaults(t *testing.T) {
+	for text, want := range map[string][]Fault{
+		"yaml: line 2: found unexpected end of stream":           {{2, "found unexpected end of stream"}},
+		"yaml: line 2: did not find expected ',' or ']'":         {{3, "did not find expected ',' or ']'"}},
+		"yaml: line 2: did not find expected key":                {{3, "did not find expected key"}},
+		"yaml: line 2: did not find expected alphabetic":         {{2, "did not find expected alphabetic"}},
+		"yaml: found character that cannot start any token":      {{1, "found character that cannot start any token"}},
+		"yaml: unknown anchor 'a' referenced":                    {{0, "unknown anchor 'a' referenced"}},
+		"yaml: unmarshal errors:\n  line 3: twice\n  line 5: no": {{3, "twice"}, {5, "no"}},
+	} {
+		if got := Faults(errors.New(text)); !slices.Equal(got, want) {
+			t.Errorf("%q: %+v", text, got)
 		}
 	}
 }

@@ -39,6 +39,30 @@ func Open(ctx context.Context, cfg ledger.Config) (*ledger.Ledger, error) {
 	return ledger.New(s, cfg), nil
 }
 
+// Usable reports what would keep Open from making its folder, or from writing in it.
+// It leaves nothing behind.
+func Usable(dir string) error {
+	info, err := os.Stat(dir)
+	for up := filepath.Dir(dir); errors.Is(err, os.ErrNotExist) && up != dir; up = filepath.Dir(dir) {
+		dir = up
+		info, err = os.Stat(dir)
+	}
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no folder", dir)
+	}
+	var trial string
+	if err == nil {
+		trial, err = os.MkdirTemp(dir, ".oneslot-")
+	}
+	if err == nil {
+		err = os.Remove(trial)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w; choose another one", ledger.ErrFolder, err)
+	}
+	return nil
+}
+
 func (s *store) open(ctx context.Context, cfg ledger.Config) error {
 	if cfg.ReadOnly {
 		if _, err := os.Stat(s.path); err != nil {
