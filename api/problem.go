@@ -62,7 +62,7 @@ func queueRulings() []ruling {
 	stopping := verdict{503, away, "draining", "draining", ledger.Rejected, 5 * time.Second, false, "The proxy is stopping and takes no more requests. Send the request again in a moment."}
 	return []ruling{
 		{queue.ErrFull, verdict{429, limited, "rate_limit_exceeded", "queue_full", ledger.Rejected, 10 * time.Second, false, "The queue is full. Wait for Retry-After seconds and send the request again."}},
-		{queue.ErrKeyLimit, verdict{429, limited, "rate_limit_exceeded", "key_limit", ledger.Rejected, 10 * time.Second, false, "Too many requests of this key are waiting. Let some of them end and send the request again."}},
+		{queue.ErrKeyLimit, verdict{429, limited, "rate_limit_exceeded", "key_limit", ledger.Rejected, 10 * time.Second, false, "Too many requests of this key are waiting, those of all its users together. Let some of them end and send the request again."}},
 		{intake.ErrKeyFull, verdict{429, limited, "rate_limit_exceeded", "key_bodies", ledger.Rejected, 10 * time.Second, false, "The bodies of this key's requests take all the memory there is for one key (a quarter of limits.bodies). Let some of them end and send the request again."}},
 		{intake.ErrFull, verdict{503, away, "bodies_full", "bodies_full", ledger.Rejected, 5 * time.Second, false, "The bodies of all requests take all the memory there is for them (limits.bodies). Send the request again in a moment."}},
 		{queue.ErrHopeless, verdict{429, limited, "hopeless", "hopeless", ledger.Rejected, 10 * time.Second, false, "The queue is too long for this client's timeout."}},
@@ -137,7 +137,7 @@ func judge(err error) verdict {
 // said is the verdict on an error that brings its own words: the edge's refusal
 // of a request, the engine's, or what the engine told in its stream.
 func said(p *openai.Problem, err error) verdict {
-	v := verdict{status: p.Status, kind: p.Type, code: p.Code, outcome: ledger.Rejected, message: p.Message}
+	v := verdict{status: p.Status, kind: p.Type, code: p.Code, reason: p.Reason, outcome: ledger.Rejected, message: p.Message}
 	refused, broke := errors.Is(err, errRefused), errors.Is(err, proxy.ErrEngine)
 	switch {
 	case p.Status == http.StatusServiceUnavailable:

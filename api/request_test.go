@@ -432,6 +432,13 @@ func TestBadRequests(t *testing.T) {
 				t.Errorf("%s: status %d, %+v, want %d, %q, %q", name, g.status, f, c.status, c.code, c.param)
 			}
 		}
+		for body, want := range map[string]string{"": "empty_body", "{": "invalid_json", "[]": "invalid_json", "{}{}": "invalid_json"} {
+			g := e.do(call{http.MethodPost, "/v1/chat/completions", body, nil})
+			if row := e.do(call{path: "/v1/usage/" + g.id()}).json(t); row["reason"] != want || g.header.Get("X-Oneslot-Reason") != want {
+				t.Errorf("%q is booked as %v, told as %q", body, row["reason"], g.header.Get("X-Oneslot-Reason"))
+			}
+			cases["booked "+body] = cases["no JSON"]
+		}
 		if rows := e.rows(); len(rows) != len(cases) {
 			t.Errorf("the ledger has %d rows for %d requests", len(rows), len(cases))
 		}

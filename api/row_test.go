@@ -80,7 +80,7 @@ func outcomes() []outcome {
 	return []outcome{
 		{name: "served", want: ran(ledger.Served, 200, ""), source: engineSays},
 		{name: "served, stream", call: stream, want: ran(ledger.Served, 200, ""), source: engineSays},
-		{name: "no JSON", call: call{http.MethodPost, "/v1/chat/completions", "{", nil}, want: row(ledger.Rejected, 400, ""), source: notRun},
+		{name: "no JSON", call: call{http.MethodPost, "/v1/chat/completions", "{", nil}, want: row(ledger.Rejected, 400, "invalid_json"), source: notRun},
 		{name: "no such model", call: call{http.MethodPost, "/chat/completions", `{"model":"x","messages":[{"role":"user","content":"x"}]}`, nil}, want: row(ledger.Rejected, 404, "model_not_found"), source: notRun},
 		{name: "too large", setup: setup{cfg: Config{Bodies: intake.Config{Body: 10}}}, want: row(ledger.Rejected, 413, "request_too_large"), source: notRun},
 		{name: "line full", setup: full, in: "full", want: row(ledger.Rejected, 429, "queue_full"), source: notRun},

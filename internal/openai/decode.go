@@ -154,20 +154,29 @@ func ReadMembers(body []byte) (map[string]gjson.Result, error) {
 // readObject reads a body that has to be an object with the member subject.
 func readObject(body, subject string) (gjson.Result, error) {
 	if !utf8.ValidString(body) {
-		return gjson.Result{}, Invalid("", "", "The request body is not valid UTF-8. Send JSON encoded as UTF-8.")
+		return gjson.Result{}, unreadable("The request body is not valid UTF-8. Send JSON encoded as UTF-8.")
 	}
 	root, err := parse(body)
 	switch {
 	case body == "":
-		return root, Invalid("", "", "The request body is empty. Send a JSON object with 'model' and '%s'.", subject)
+		p := Invalid("", "", "The request body is empty. Send a JSON object with 'model' and '%s'.", subject)
+		p.Reason = "empty_body"
+		return root, p
 	case errors.Is(err, errDeep):
-		return root, Invalid("", "", "The request body is %v.", err)
+		return root, unreadable("The request body is %v.", err)
 	case err != nil:
 		return root, syntaxProblem(body)
 	case !root.IsObject():
-		return root, Invalid("", "", "The request body is %s. Send a JSON object.", nameOf(root))
+		return root, unreadable("The request body is %s. Send a JSON object.", nameOf(root))
 	}
 	return root, nil
+}
+
+// unreadable is the refusal of a body of which nothing can be read. OpenAI's code is null.
+func unreadable(format string, args ...any) *Problem {
+	p := Invalid("", "", format, args...)
+	p.Reason = "invalid_json"
+	return p
 }
 
 // syntaxProblem says where the JSON is broken.
@@ -176,9 +185,9 @@ func syntaxProblem(body string) error {
 	err := json.Unmarshal([]byte(body), &raw)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return Invalid("", "", "The request body is not valid JSON: %v at byte %d.", syntax, syntax.Offset)
+		return unreadable("The request body is not valid JSON: %v at byte %d.", syntax, syntax.Offset)
 	}
-	return Invalid("", "", "The request body is not valid JSON.")
+	return unreadable("The request body is not valid JSON.")
 }
 
 // read notes the known members of an object, the last value of each.

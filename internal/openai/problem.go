@@ -31,6 +31,8 @@ type Problem struct {
 	Type string
 	// Code says which error it is; empty means null.
 	Code string
+	// Reason says the same where OpenAI has no code for it.
+	Reason string
 	// Param names the request field at fault; empty means null.
 	Param string
 	// Message is for a person: what was wrong, where, what to do.
