@@ -53,6 +53,9 @@ func (f *probeFlags) run(c *cobra.Command, w *world) error {
 	if err != nil {
 		return err
 	}
+	if terminal(w.errs) {
+		cfg.Tell = func(what string) { fmt.Fprintln(w.errs, "asking:", what) }
+	}
 	report, err := probe.Run(c.Context(), cfg)
 	if err != nil {
 		return err
@@ -72,6 +75,16 @@ func (f *probeFlags) run(c *cobra.Command, w *world) error {
 		advice = ""
 	}
 	return errors.Join(unwritten, printReport(w.out, report, advice))
+}
+
+// terminal reports whether somebody watches what is written to w.
+func terminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // config turns flags into the probe's Config. All faults are of the command line.

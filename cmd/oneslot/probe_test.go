@@ -276,3 +276,22 @@ func TestProbeCannotWrite(t *testing.T) {
 		}
 	})
 }
+
+// TestTerminal: only a device is somebody who watches.
+func TestTerminal(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	device, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		closeIt(t, file)
+		closeIt(t, device)
+	})
+	if terminal(file) || terminal(new(bytes.Buffer)) || !terminal(device) {
+		t.Error("a file, a buffer or a device was taken for something else")
+	}
+}

@@ -80,6 +80,9 @@ func (p *prober) ask(ctx context.Context, q question) *reply {
 		return nil
 	}
 	p.asked = true
+	if p.cfg.Tell != nil {
+		p.cfg.Tell(q.label())
+	}
 	life, drop := context.WithCancel(context.WithoutCancel(ctx))
 	defer drop()
 	rid, halted := engine.NewRunID(), make(chan struct{})

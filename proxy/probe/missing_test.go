@@ -168,3 +168,22 @@ func TestSettingsStayWhereTheyAre(t *testing.T) {
 		want(t, r, probe.Kind, "found sglang")
 	})
 }
+
+// TestTell: whoever waits for the probe hears of each test request, and of nothing else.
+func TestTell(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		b := open(t, simengine.Config{}, nil)
+		cfg := b.config()
+		var told []string
+		cfg.Tell = func(what string) { told = append(told, what) }
+		b.probeWith(cfg)
+		if n := len(b.engine.Stats().Runs); n == 0 || len(told) != n {
+			t.Errorf("told %d times of %d requests: %q", len(told), n, told)
+		}
+		for _, what := range told {
+			if !strings.HasPrefix(what, "POST /v1/") || strings.Contains(what, "messages") {
+				t.Errorf("told %q", what)
+			}
+		}
+	})
+}

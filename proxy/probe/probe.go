@@ -42,6 +42,8 @@ type Config struct {
 	Time time.Duration
 	// RawTokens is the most tokens of the requests that show markers. Zero means 256.
 	RawTokens int
+	// Tell is told of each test request before it is sent. Zero means nobody is.
+	Tell func(what string)
 	// Dial makes the connections. Zero means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
