@@ -40,19 +40,6 @@ func Load(src Sources) (Config, error) {
 	return l.cfg, l.err()
 }
 
-// Check is Load, and reports with the faults those that try finds, which puts the
-// settings to use: by key, what came of it.
-func Check(src Sources, try func(Config) map[string]error) (Config, error) {
-	l := load(src)
-	if src.File == "" || l.file != nil {
-		tried := try(l.cfg)
-		for _, key := range slices.Sorted(maps.Keys(tried)) {
-			l.faults = append(l.faults, wrong(key, "%w", tried[key]))
-		}
-	}
-	return l.cfg, l.err()
-}
-
 // loaded is the settings and where each came from.
 type loaded struct {
 	cfg    Config

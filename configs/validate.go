@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -40,6 +41,19 @@ func (c *Config) complete() {
 			e.SoleClient = &yes
 		}
 	}
+}
+
+// Check is Load, and reports with the faults those that try finds, which puts the
+// settings to use: by key, what came of it.
+func Check(src Sources, try func(Config) map[string]error) (Config, error) {
+	l := load(src)
+	if src.File == "" || l.file != nil {
+		tried := try(l.cfg)
+		for _, key := range slices.Sorted(maps.Keys(tried)) {
+			l.faults = append(l.faults, wrong(key, "%w", tried[key]))
+		}
+	}
+	return l.cfg, l.err()
 }
 
 // validate returns every fault of a complete Config, one a line.
