@@ -2,6 +2,7 @@ package api
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -69,8 +70,8 @@ type caller struct {
 }
 
 // user stands for the name of one of the caller's users, where they share by it, so
-// that nobody who lacks the hash of the key can find the name by trying. All who
-// give none are one.
+// that nobody who lacks the salt can find the name by trying: the hash of the key, or
+// without keys what this process alone knows. All who give none are one.
 func (who caller) user(name string) string {
 	if !who.byUser {
 		return ""
@@ -79,6 +80,9 @@ func (who caller) user(name string) string {
 	_, _ = sum.Write([]byte(name)) // never fails
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
+
+// newSalt returns a salt that nobody can guess.
+func newSalt() []byte { return []byte(rand.Text()) }
 
 // owns reports whether a request of the named key is the caller's to see.
 func (who caller) owns(key string) bool { return who.admin || key == who.name }
@@ -90,7 +94,7 @@ const callerKey = "caller"
 func (s *Server) auth(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if len(s.cfg.Keys) == 0 {
-			c.Set(callerKey, caller{admin: true, maxClass: queue.Interactive, byUser: s.cfg.ByUser})
+			c.Set(callerKey, caller{admin: true, maxClass: queue.Interactive, byUser: s.cfg.ByUser, salt: s.salt})
 			return next(c)
 		}
 		k, ok := s.key(secret(c.Request().Header))
@@ -200,21 +204,16 @@ func (s *Server) cors() echo.MiddlewareFunc {
 // key, so with keys there is nothing to guard.
 func (s *Server) guard(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		r := c.Request()
+		r, listed := c.Request(), c.Response().Header().Get(echo.HeaderAccessControlAllowOrigin) != "" // by CORS
 		switch {
 		case len(s.cfg.Keys) > 0:
 		case s.cfg.Loopback && !origin.Named(r.Host, s.cfg.Hosts):
 			return forbidden("host_not_allowed", "This proxy has no keys and answers on loopback only, so it does not answer under the name %q. Call it by its address, configure keys, or add the name to hosts.", cut(r.Host, maxLabel))
-		case r.Method != http.MethodGet && r.Method != http.MethodHead && !listed(c) && origin.Foreign(r):
+		case r.Method != http.MethodGet && r.Method != http.MethodHead && !listed && origin.Foreign(r):
 			return forbidden("origin_not_allowed", "This proxy has no keys, so web pages of other origins, such as %q, may not use it. Add the origin to cors_origins to allow it.", cut(r.Header.Get("Origin"), maxLabel))
 		}
 		return next(c)
 	}
-}
-
-// listed reports whether CORS lets the page's origin in.
-func listed(c echo.Context) bool {
-	return c.Response().Header().Get(echo.HeaderAccessControlAllowOrigin) != ""
 }
 
 func forbidden(code, format string, args ...any) *openai.Problem {

@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"oneslot/ledger"
 	"oneslot/queue"
+
+	"github.com/labstack/echo/v4"
 )
 
 // The secrets of the tests' keys.
@@ -323,6 +326,27 @@ func TestKeysOwnLimit(t *testing.T) {
 			<-one
 		}
 	})
+}
+
+// TestUsersOfNobody: without keys, who knows a user's name does not know what stands
+// for it, which is another one in each process.
+func TestUsersOfNobody(t *testing.T) {
+	stands := func(names ...string) (out []string) {
+		inBubble(t, setup{cfg: Config{ByUser: true}}, func(_ *testing.T, e *edge) {
+			h := e.server.auth(func(c echo.Context) error {
+				for _, name := range names {
+					out = append(out, callerOf(c).user(name))
+				}
+				return nil
+			})
+			e.must(h(echo.New().NewContext(httptest.NewRequest(http.MethodPost, "/", nil), nil)))
+		})
+		return out
+	}
+	a, b := stands("anna@example.com", "anna@example.com", "ben@example.com"), stands("anna@example.com")
+	if a[0] != a[1] || a[0] == a[2] || a[0] == b[0] {
+		t.Errorf("users stand as %q, and in another process as %q", a, b)
+	}
 }
 
 // TestKeyFaults are found when the edge is made, all at once.

@@ -110,12 +110,12 @@ type Server struct {
 	board     *board.Board
 	retries   *retry.Book
 	bodies    *intake.Room
-	draining  atomic.Bool
 	slack     *slack.Gauge   // of the memory that requests take
 	apart     parted.Crowd   // those who have left the server
 	responses *responses.API // may keep what it has answered
-	// The ledger, the folder of kept responses, was last seen failing.
-	unwritten, unkept atomic.Bool
+	salt      []byte         // of users' names, for callers without a key
+	// unwritten, unkept: the ledger, the folder of kept responses, was last seen failing.
+	draining, unwritten, unkept atomic.Bool
 }
 
 // New returns a Server for the given parts.
@@ -136,7 +136,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), bodies: intake.New(cfg.Bodies), apis: map[string]surface.API{}, responses: kept, slack: slack.New(nil)}
+	s := &Server{Deps: deps, cfg: cfg, echo: echo.New(), retries: retry.New(cfg.Retry), bodies: intake.New(cfg.Bodies), apis: map[string]surface.API{}, responses: kept, slack: slack.New(nil), salt: newSalt()}
 	deps.Metrics.Kept(kept.Err)
 	deps.Metrics.Bodies(s.bodies.Held)
 	s.echo.HideBanner, s.echo.HidePort, s.echo.IPExtractor = true, true, echo.ExtractIPDirect()

@@ -156,6 +156,10 @@ func (c *Config) validateRedis() error {
 	if len(c.Redis) == 0 {
 		return nil
 	}
+	if c.Queue.ShareBy == "user" && len(c.Keys) == 0 {
+		// Proxies have nothing in common that hides names and is in no Redis.
+		return wrong("queue.share_by", "user needs keys where the line is in redis, which holds a hash of users' names made with their key; add keys, or leave share_by at key")
+	}
 	options, err := address.Parse(c.Redis...)
 	if err != nil {
 		return wrong("redis", "%w", err)

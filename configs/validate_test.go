@@ -73,6 +73,7 @@ func TestFaults(t *testing.T) {
 		"format's rule":      {"formats: [{name: a, open: [x], close: [x], starts_in: answer}]\n", `formats[0]: reasoning: bad format: "a": close[0]: "x" is also in open`},
 		"data":               {"data: \"\"\n", "data: is empty; name a folder for the ledger"},
 		"redis":              {"redis: \"http://a\"\n", "redis: queue: Redis address 1 is not of the form redis://[user:password@]host[:port][/db] or rediss://…"},
+		"users without keys": {"redis: \"redis://127.0.0.1:1\"\nqueue: {share_by: user}\n", "queue.share_by: user needs keys where the line is in redis"},
 		"lease":              {"queue: {lease: 1s}\n", "queue: lease 1s is too short to be renewed in time: make it at least "},
 	}
 	for name, c := range cases {
