@@ -5,11 +5,7 @@ package codec
 type Keys struct{ Name string }
 
 // Of is the name of a part.
-func (k Keys) Of(part string) string { return "oneslot:{" + k.Name + "}:" + form + part }
-
-// form is of what the keys hold. Another one has other names: what a proxy of another
-// version has left behind is not read.
-const form = "2:"
+func (k Keys) Of(part string) string { return "oneslot:{" + k.Name + "}:" + part }
 
 // All lists the keys as the scripts get them.
 func (k Keys) All() []string {
