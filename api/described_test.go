@@ -267,7 +267,12 @@ func TestDescriptionIsStrict(t *testing.T) {
 		"ResponseEvent":  {`{"type":"response.queued","sequence_number":0}`, `{"type":"response.output_text.delta","sequence_number":0,"item_id":"a","output_index":0,"content_index":0,"delta":"x","logprobs":[],"more":1}`, `{"type":"response.other","sequence_number":0}`},
 		"MessageEvent":   {`{"type":"ping","more":1}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta"}}`, `{"type":"message_stop","index":0}`, `"[DONE]"`},
 		"QueueEvent":     {`{}`, `{"reason":"x"}`, `{"request_id":"x"}`},
-		"Count":          {`{"n":-1,"source":"engine"}`, `{"n":1,"source":"guess"}`, `{"n":1}`},
+		// Users decide who is next, where share_by says so.
+		"ChatRequest":       {`{"model":"m","messages":[{"role":"user"}],"user":5}`, `{"model":"m","messages":[{"role":"user"}],"safety_identifier":5}`},
+		"CompletionRequest": {`{"model":"m","prompt":"x","user":5}`, `{"model":"m","prompt":"x","safety_identifier":5}`},
+		"ResponsesRequest":  {`{"model":"m","input":"x","user":5}`, `{"model":"m","input":"x","safety_identifier":5}`},
+		"MessagesRequest":   {`{"model":"m","messages":[{"role":"user","content":"x"}],"metadata":5}`, `{"model":"m","messages":[{"role":"user","content":"x"}],"metadata":{"user_id":5}}`},
+		"Count":             {`{"n":-1,"source":"engine"}`, `{"n":1,"source":"guess"}`, `{"n":1}`},
 	} {
 		for _, text := range texts {
 			if err := d.check("components/schemas/"+name, text); err == nil {
