@@ -183,6 +183,9 @@ func (x *exchange) wait() {
 // placeText is a place in line as a heartbeat says it.
 func placeText(p queue.Place) string {
 	text := fmt.Sprintf("queue position=%d of=%d", p.Position, p.Of)
+	if p.Position == 0 {
+		text = fmt.Sprintf("queue of=%d", p.Of)
+	}
 	switch {
 	case p.Gate == queue.Paused:
 		text += " paused"

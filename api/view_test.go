@@ -432,3 +432,17 @@ func TestKeptResponsesCannotBeWritten(t *testing.T) {
 		}
 	})
 }
+
+// TestPlaceText: a place that is not known is not told.
+func TestPlaceText(t *testing.T) {
+	for want, p := range map[string]queue.Place{
+		"queue position=2 of=5 eta=9-20s": {Position: 2, Of: 5, ETA: &queue.Band{P50: 9 * time.Second, P90: 20 * time.Second}},
+		"queue of=50":                     {Of: 50},
+		"queue of=50 paused":              {Of: 50, Gate: queue.Paused},
+		"queue position=1 of=1 paused":    {Position: 1, Of: 1, Gate: queue.Paused},
+	} {
+		if got := placeText(p); got != want {
+			t.Errorf("%+v is told as %q, want %q", p, got, want)
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 
 // Place is where a waiting job stands.
 type Place struct {
-	Position int // 1 is next
+	Position int // 1 is next; 0: not known yet
 	Of       int // how many wait
 	Waited   time.Duration
 	ETA      *Band      // until it gets a slot; nil while too little is known
@@ -62,7 +62,7 @@ type told struct {
 	of      int
 	running []line.Run
 	when    time.Time
-	rough   bool // too many keys wait for the place to be told at once: it is the last
+	rough   bool // too many keys wait for the place to be told at once
 }
 
 // asked is what was to be predicted, and when.
@@ -91,7 +91,7 @@ func (q *Queue) Place(id string) (Place, bool) {
 	if near {
 		t = fresh
 	}
-	if t.at.Place == 0 { // between line and slot
+	if t.at.Place == 0 && !t.rough { // between line and slot
 		t.at.Place, t.of = 1, max(1, t.of)
 	}
 	gate, ill := q.keep.news.gate, q.keep.news.ill

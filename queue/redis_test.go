@@ -252,8 +252,8 @@ func TestRedisMessages(t *testing.T) {
 	a.close()
 }
 
-// TestRedisCrowd: with many keys in line a place is not told with the join, but for
-// whoever may not wait that long.
+// TestRedisCrowd: with many keys in line a place is not told with the join, and none is
+// made up, but for whoever may not wait that long.
 func TestRedisCrowd(t *testing.T) {
 	t.Parallel()
 	server, e := startRedis(t), newEngine(t)
@@ -262,12 +262,12 @@ func TestRedisCrowd(t *testing.T) {
 	a := server.bundle(t, e, cfg)
 	first := a.busy(0)
 	var calls []*call
-	for n, want := range []Place{{Position: 1}, {Position: 2}, {Position: 3}} {
+	for n, position := range []int{1, 0, 0} {
 		calls = append(calls, a.do(Job{ID: id(n + 1), Key: fmt.Sprint("key", n)}))
 		soon(t, "it waits", func() bool { return len(a.snapshot().Waiting) == n+1 })
 		soon(t, "it knows", func() bool {
 			p, waits := a.queue.Place(id(n + 1))
-			return waits && p.Position == want.Position
+			return waits && p.Position == position
 		})
 		a.queue.mu.Lock()
 		rough := a.queue.jobs[id(n+1)].told.rough
@@ -276,12 +276,12 @@ func TestRedisCrowd(t *testing.T) {
 			t.Errorf("%d: the place is rough: %v", n, rough)
 		}
 	}
-	calls = append(calls, a.do(Job{ID: id(9), Key: "key0", Patience: time.Hour}))
-	soon(t, "the last one knows its place", func() bool {
+	calls = append([]*call{a.do(Job{ID: id(9), Key: "key0", Class: Interactive, Patience: time.Hour})}, calls...)
+	soon(t, "the last one to come knows that it is the next", func() bool {
 		a.queue.mu.Lock()
 		defer a.queue.mu.Unlock()
 		s := a.queue.jobs[id(9)]
-		return s != nil && s.told.at.Place == 4 && !s.told.rough
+		return s != nil && s.told.at.Place == 1 && s.told.of == 4 && !s.told.rough
 	})
 	first.end(nil)
 	for _, c := range calls {

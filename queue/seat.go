@@ -82,9 +82,7 @@ func (q *Queue) join(s *seat) error {
 	q.mu.Lock()
 	s.arrival, s.first = reply.Arrival, asked{forecast.Question(s.job.Class, reply.At, reply.Running, 0), time.Now()}
 	s.told = told{at: reply.At, of: reply.Waiting, running: reply.Running, when: s.first.at}
-	if s.told.rough = s.hold == nil && reply.At.Place == 0; s.told.rough {
-		s.told.at.Place = reply.Waiting
-	}
+	s.told.rough = s.hold == nil && reply.At.Place == 0
 	ended := s.cause != nil
 	q.mu.Unlock()
 	switch {
