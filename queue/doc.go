@@ -59,7 +59,7 @@
 // job the time counts anew. Then the class decides: interactive, default, batch. Inside a class the
 // slot is shared by the keys: the one that has used the least slot time is served, of
 // several the one that has gone without the longest, and inside a key who came first. Jobs without a key are those of one key, so that
-// without keys all is first come, first served. Time counts from the grant until the
+// without keys, and without users, all of a class is first come, first served. Time counts from the grant until the
 // slot is given back or its engine is being aborted, by the store's clock, while it
 // runs too, and for a dead holder to the end of its lease.
 //
@@ -82,7 +82,7 @@
 // A position is the place in this order if the time stood still, nobody came, and each
 // job before took the typical slot time, a moving average. So it may also grow: by
 // newcomers of other keys and better classes. With more than 32 keys in line it is not
-// told at once where the line is in Redis, but within a poll.
+// told at once where the line is in Redis (Place.Position is 0), but within a poll.
 //
 // # States of a slot
 //
@@ -141,7 +141,8 @@
 //
 // # Ownership
 //
-//   - A waiting job is the goroutine that called Do, a timer and a map entry.
+//   - A waiting job is a timer and a map entry; the goroutine that called Do waits
+//     with it, but between Enter and Take none needs to.
 //   - The keeper, the only one that renews, and the listener, the only one that
 //     receives, are started by New for a store that leases, and end in Close.
 //   - The trust timer runs distrust, which never blocks.

@@ -1,6 +1,7 @@
 // Package eta says how long somebody in line will wait, as a band: half of such
 // waits are no longer than P50, nine in ten no longer than P90. It rests on what has
-// happened and on nothing else: while too little has, it says nothing. It is pure: no
+// happened; while hardly anything has, on the pace of the engine that is at work, and
+// where that tells too little it says nothing. It is pure: no
 // clock, no lock, no random source of its own kind; the same calls give the same bands.
 //
 // # How
