@@ -58,7 +58,7 @@ func (o *order) messages() string {
 func (o *order) countPrompt(ctx context.Context) (int, error) {
 	ids, err := o.engine.EncodePrompt(ctx, o.promptMembers())
 	if !o.plan.closed { // else the flags that close thinking are not among the members
-		o.prompt = ids
+		o.prompt, o.length = ids, len(ids)
 	}
 	return len(ids), err
 }
@@ -81,7 +81,8 @@ type ahead struct {
 	engine *engine.Engine
 	lost   int // what the engine had been found away until then
 	closed bool
-	ids    []uint32
+	length int
+	ids    []uint32 // nil where nothing follows the engine's cache, so that those in line do not hold them
 	err    error
 }
 
@@ -109,7 +110,11 @@ func (p *Proxy) Ahead(ctx context.Context, call *Call, slots []string) (end func
 	members := o.promptMembers() // here, where a panic is caught
 	go func() {
 		defer close(a.done)
-		a.ids, a.err = t.engine.EncodePrompt(ctx, members)
+		var ids []uint32
+		ids, a.err = t.engine.EncodePrompt(ctx, members)
+		if a.length = len(ids); o.watch.Follows(info) {
+			a.ids = ids
+		}
 	}()
 	return func() {
 		cancel()
@@ -129,9 +134,9 @@ func (o *order) counted(ctx context.Context) (int, error) {
 		return 0, context.Cause(ctx)
 	}
 	if !a.closed {
-		o.prompt = a.ids
+		o.prompt, o.length = a.ids, a.length
 	}
-	return len(a.ids), a.err
+	return a.length, a.err
 }
 
 // divide splits the text of an earlier answer at the format's markers: a client
@@ -239,7 +244,11 @@ func (p *pump) expect(ctx context.Context) {
 		p.pause()
 	}
 	prompt, cached := p.visit.Expect(ctx, told)
-	if !told.Known() && !prompt.Known() {
+	switch {
+	case told.Known() || prompt.Known():
+	case p.order.prompt == nil && p.order.length > 0:
+		prompt = usage.Count{N: p.order.length, Source: usage.Tokenizer}
+	default:
 		prompt = p.order.watch.Count(ctx, p.order.body, p.order.prompt)
 	}
 	p.meter.Expect(prompt, cached)

@@ -51,7 +51,8 @@ type order struct {
 	info   engine.Info
 	id     string // the engine knows the run by this
 	body   []byte
-	prompt []uint32 // its tokens, if they were counted for the limit
+	prompt []uint32 // its tokens, if they were counted for the limit and are still there
+	length int      // how many they are; 0 if they were not counted
 	plan   plan
 }
 
@@ -71,7 +72,7 @@ func newOrder(ctx context.Context, t *target, call *Call) (*order, error) {
 
 // write makes the body of one run.
 func (o *order) write(ctx context.Context) {
-	o.id, o.prompt = engine.NewRunID(), nil
+	o.id, o.prompt, o.length = engine.NewRunID(), nil, 0
 	o.body = openai.Rewrite(o.call.Request.Body, o.members(ctx), func(key string) bool {
 		return owned[key] || denied[key] || bookkeeping[key] || o.plan.drops(key, o.info.Dialect) || hasPrefix(key, deniedPrefixes)
 	})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -352,6 +353,53 @@ func TestPromptIsCountedAhead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCountedAheadIsSmall: a request in line keeps how long its prompt is, not the prompt's
+// tokens, where nobody asks for them.
+func TestCountedAheadIsSmall(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		sim := short(simengine.SGLang)
+		sim.ContextLength, sim.RadixCache = 3000, false
+		const tokens, requests = 100_000, 16
+		many := func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				if req.URL.Path == "/tokenize" {
+					_, _ = io.WriteString(w, `{"tokens":[1`+strings.Repeat(",1", tokens-1)+`]}`)
+					return
+				}
+				next.ServeHTTP(w, req)
+			})
+		}
+		r := newRigBehind(t, setup{sim: sim, count: bytesOf{}}, many)
+		if _, err := r.engine.Info(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		req, err := openai.DecodeChat([]byte(ask(true, `"max_tokens":100000`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var waiting [requests]proxy.Call
+		before := inUse()
+		for i := range waiting {
+			waiting[i] = proxy.Call{Request: req, Budget: budget.Ask{Tokens: budget.NoLimit}}
+			end := r.proxy.Ahead(t.Context(), &waiting[i], []string{"spark"})
+			synctest.Wait()
+			end()
+		}
+		if grown := inUse() - before; grown > requests*tokens {
+			t.Errorf("%d requests in line hold %d bytes", requests, grown)
+		}
+		runtime.KeepAlive(&waiting)
+	})
+}
+
+// inUse is how much memory is held.
+func inUse() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }
 
 // TestCountingAheadHangs: it ends with the wait.
