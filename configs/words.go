@@ -34,7 +34,6 @@ func each(err error) (out []error) {
 	if err == nil {
 		return nil
 	}
-	//nolint:errorlint // only what is joined itself is taken apart, not what another error wraps
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}

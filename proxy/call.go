@@ -103,7 +103,7 @@ func (p *pump) counting() (context.Context, context.CancelFunc) {
 // and the client. A run that was stopped may still be being aborted, which would hit
 // the slot's next one: then it is said when that has ended.
 func (p *pump) idle() {
-	if !p.run.settle() {
+	if !p.run.forbidStop() {
 		p.owed = true
 		return
 	}

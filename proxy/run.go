@@ -169,9 +169,9 @@ func (r *run) hear(now time.Time) {
 	}
 }
 
-// settle rules out that the run is stopped from now on, and reports whether it never
+// forbidStop rules out that the run is stopped from now on, and reports whether it never
 // was.
-func (r *run) settle() bool {
+func (r *run) forbidStop() bool {
 	r.once.Do(func() {})
 	r.watch.Stop()
 	return r.reason() == nil

@@ -30,7 +30,7 @@ func (p *pump) serve(body []byte) (Report, error) {
 	}
 	whole, err := p.move(resp.Body)
 	if whole {
-		p.run.settle()
+		p.run.forbidStop()
 	}
 	cause := p.run.reason()
 	if errors.Is(cause, errBudget) {

@@ -65,8 +65,8 @@ func (v *Visit) Start(client *downstream.Client) {
 }
 
 // Follow tells client the answer of the request from its beginning, until it has
-// ended or ctx, the connection's, ends. Leave is the caller's to call after it. The error says why the client did not get
-// all of it.
+// ended or ctx, the connection's, ends. Leave is the caller's to call after it. The
+// error says why the client did not get all of it.
 func (v *Visit) Follow(ctx context.Context, client *downstream.Client) error {
 	s := v.session
 	defer v.player.Close()

@@ -72,7 +72,8 @@ type Request struct {
 	Path string
 	// Header are its fields, but for those of the connection and of the body's length.
 	Header http.Header
-	// Body may be empty.
+	// Body may be empty. It is read from, and must not change, until the response body
+	// is closed.
 	Body []byte
 	// Again says that the server may get it twice.
 	Again bool
