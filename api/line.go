@@ -9,6 +9,7 @@ import (
 
 	"oneslot/api/board"
 	"oneslot/internal/openai"
+	"oneslot/ledger"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/surface"
 	"oneslot/queue"
@@ -155,10 +156,16 @@ func (s *Server) cancelled(c echo.Context) error {
 }
 
 // ended says why a request that the caller may touch is in no line: how it ended,
-// if the ledger knows it.
+// if the ledger knows it, or that its run has ended and its answer has not.
 func (s *Server) ended(c echo.Context, id string) error {
+	row, err := s.Ledger.Get(c.Request().Context(), id)
 	p := unknownRequest()
-	if row, err := s.Ledger.Get(c.Request().Context(), id); err == nil && !row.Outcome.Open() {
+	switch {
+	case err != nil:
+	case row.Outcome == ledger.Running:
+		p.Status, p.Code = http.StatusConflict, "request_ending"
+		p.Message = "Its run has ended and its slot is free: its answer is only being written, or kept for its client to come back for. There is nothing left to cancel."
+	case !row.Outcome.Open():
 		p.Code = "request_ended"
 		p.Message = fmt.Sprintf("It has ended already: %s. `oneslot usage %s`, or GET /v1/usage/%s, shows what it used.", row.Outcome, id, id)
 	}
@@ -240,11 +247,3 @@ func (s *Server) operated(c echo.Context, what string, more ...zap.Field) {
 
 // paceOf is how fast an engine reads and writes, as the line knows it.
 func paceOf(read, write float64) queue.Pace { return queue.Pace{Prefill: read, Decode: write} }
-
-// room is how many tokens an answer may have on any engine of the pool.
-func (p *Pool) room(limit, prompt int) int {
-	for _, e := range p.Engines {
-		limit = e.Room(limit, prompt)
-	}
-	return limit
-}

@@ -12,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"oneslot/api/retry"
 	"oneslot/internal/simengine"
+	"oneslot/ledger"
 	"oneslot/proxy/downstream"
 	"oneslot/queue"
 )
@@ -347,6 +349,33 @@ func TestEventsWithoutAStore(t *testing.T) {
 		}
 		leave()
 		for range f.lines {
+		}
+	})
+}
+
+// TestCancelInTheTail: a request whose run has ended is in no line while its answer is
+// kept for a client that may come back. Who would cancel it is told that.
+func TestCancelInTheTail(t *testing.T) {
+	cfg := talkative(keyed())
+	cfg.Retry = retry.Config{Grace: time.Hour}
+	inBubble(t, setup{cfg: cfg}, func(t *testing.T, e *edge) {
+		ctx, leave := context.WithCancel(t.Context())
+		e.behind(ctx, ask(`,"stream":true`, map[string]string{"Authorization": "Bearer " + secretA, "Idempotency-Key": "k"}))
+		e.until(running)
+		leave()
+		e.until(func(s simengine.Stats) bool { return s.Running == 0 })
+		synctest.Wait()
+		row := e.rows()[0]
+		if row.Outcome != ledger.Running {
+			t.Fatalf("its row says %s", row.Outcome)
+		}
+		for _, c := range []call{{method: http.MethodDelete, path: "/v1/queue/" + row.ID}, {method: http.MethodPost, path: "/v1/responses/" + row.ID + "/cancel"}} {
+			for secret, code := range map[string]string{secretA: "request_ending", secretB: "request_not_found"} {
+				c.header = bearer(secret)
+				if f := e.do(c).fault(t); f.Code != code {
+					t.Errorf("%s %s answers %+v, want %s", c.method, c.path, f, code)
+				}
+			}
 		}
 	})
 }

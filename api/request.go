@@ -103,6 +103,14 @@ func (s *Server) pool(ctx context.Context, name string) (*Pool, bool) {
 	return s.Pools[0], s.cfg.AcceptAnyModel
 }
 
+// room is how many tokens an answer may have on any engine of the pool.
+func (p *Pool) room(limit, prompt int) int {
+	for _, e := range p.Engines {
+		limit = e.Room(limit, prompt)
+	}
+	return limit
+}
+
 // booked is what the account calls a model: by the client's name for it if that is
 // configured, else by the name of the model that serves it, or as unknown. What
 // clients make up would grow the sums by model without end.
