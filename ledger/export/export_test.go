@@ -124,7 +124,7 @@ func TestTables(t *testing.T) {
 		"created (UTC) id key model outcome wait slot prompt thinking answer",
 		"aa team-a ripple served 40.2s 1m17s 812 640 102",
 		"bb - =cmd(\"x\"),\ufffd[2J abandoned (left) 0s 0s - 0 0",
-		"key requests served prompt cached thinking answer slot wait p50 p90 p99 hold p50 p90 p99",
+		"key requests served prompt cached thinking answer slot wait p50 p90 p99 slot p50 p90 p99",
 		"@team 3 2 812 - - - 2h0m1s 7ms 1.7s 2m5s 1m0s 1m1s 1m2s",
 	} {
 		if got := strings.Join(strings.Fields(lines[i]), " "); !strings.HasSuffix(got, want) {
@@ -137,7 +137,8 @@ func TestTables(t *testing.T) {
 func TestOpenRowsHaveNoTimes(t *testing.T) {
 	open := ledger.Row{ID: "cc", Key: "team-a", Model: "ripple", Outcome: ledger.Running, Created: rows()[0].Created.In(time.FixedZone("", 3600))}
 	var table, list, none bytes.Buffer
-	if err := errors.Join(export.NewPrinter(&table, export.Table).Row(open), export.NewRows(&list).Write([]ledger.Row{open}), export.NewPrinter(&none, export.Table).End()); err != nil {
+	page := export.NewPrinter(&table, export.Table)
+	if err := errors.Join(page.Page([]ledger.Row{open}), page.End(), export.NewRows(&list).Write([]ledger.Row{open}), export.NewPrinter(&none, export.Table).End()); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(strings.Fields(table.String()), " "); !strings.HasSuffix(got, "2026-11-30 12:00:00 cc team-a ripple running - - - - -") {
@@ -146,6 +147,28 @@ func TestOpenRowsHaveNoTimes(t *testing.T) {
 	expect(t, cells(t, list.String())[0], map[string]string{"queue_wait_ms": "", "prefill_ms": "", "thinking_ms": "", "answer_ms": "", "slot_ms": ""})
 	if none.String() != "No requests.\n" {
 		t.Errorf("without rows: %q", none.String())
+	}
+}
+
+// TestOneRow: in a terminal it is shown in full, and safely.
+func TestOneRow(t *testing.T) {
+	for i, wants := range [][]string{
+		{"field value", "id aa", "finish_reason stop", "prefill_ms 1710", "thinking_ms 65200", "answer_ms 10100", "slot_ms 77010", "thinking_tokens 640", "thinking_tokens_source tokenizer", "drafts_accepted -", "budget -"},
+		{"id bb", "model =cmd(\"x\"),\ufffd[2J", "reason left", "prompt_tokens -", "prompt_tokens_source unknown"},
+	} {
+		var b bytes.Buffer
+		if err := export.NewPrinter(&b, export.Table).Row(rows()[i]); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{}
+		for line := range strings.Lines(b.String()) {
+			got[strings.Join(strings.Fields(line), " ")] = true
+		}
+		for _, want := range wants {
+			if !got[want] {
+				t.Errorf("%q is missing:\n%s", want, b.String())
+			}
+		}
 	}
 }
 

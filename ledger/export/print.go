@@ -84,15 +84,17 @@ func (p *Printer) End() error {
 	return err
 }
 
-// Row writes one row; as JSON it is an object, not a list.
+// Row writes one row: as JSON an object, not a list, and for a terminal all that is
+// known of it, a line for each figure.
 func (p *Printer) Row(row ledger.Row) error {
-	if p.format == JSON {
+	switch p.format {
+	case JSON:
 		return p.object(row)
+	case Table:
+		return rowList(p.out, &row)
+	case CSV:
 	}
-	if err := p.Page([]ledger.Row{row}); err != nil {
-		return err
-	}
-	return p.End()
+	return p.Page([]ledger.Row{row})
 }
 
 // Sums writes sums.

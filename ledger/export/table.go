@@ -26,10 +26,18 @@ func rowTable(w io.Writer, rows []ledger.Row) error {
 	})
 }
 
+// rowList writes all that is known of a row, under the names that CSV gives it.
+func rowList(w io.Writer, r *ledger.Row) error {
+	columns := rowColumns()
+	return table(w, "field\tvalue", len(columns), func(i int) []string {
+		return []string{columns[i].name, columns[i].cell(r)}
+	})
+}
+
 // sumTable writes sums as a table; the percentiles are those of the wait and of
 // the time in the slot.
 func sumTable(w io.Writer, by ledger.By, sums []ledger.Sum) error {
-	head := string(by) + "\trequests\tserved\tprompt\tcached\tthinking\tanswer\tslot\twait p50\tp90\tp99\thold p50\tp90\tp99"
+	head := string(by) + "\trequests\tserved\tprompt\tcached\tthinking\tanswer\tslot\twait p50\tp90\tp99\tslot p50\tp90\tp99"
 	return table(w, head, len(sums), func(i int) []string {
 		s := &sums[i]
 		line := []string{
