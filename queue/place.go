@@ -176,11 +176,12 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 	v := reply.View
 	stands, running := v.Stands(), v.Runs()
 	s := Snapshot{Gate: v.Gate, MaxWaiting: q.cfg.MaxWaiting, MaxWaitingPerKey: q.cfg.MaxWaitingPerKey}
+	floors := forecast.Floors{}
 	for i, t := range v.Tickets {
 		w := Waiter{Job: Job{ID: t.ID, Key: t.Key, Class: t.Class}, Self: t.Owner == by.Owner}
 		w.Place = Place{Position: i + 1, Of: len(v.Tickets), Waited: micros(v.Now - t.Arrival), Gate: v.Gate, Ill: reply.Ill}
 		if w.Gate == Open && w.Ill == 0 {
-			w.ETA = q.forecast.Band(forecast.Question(t.Class, stands[t.ID], running, 0).Again())
+			w.ETA = floors.Raise(t.Class, q.forecast.Band(forecast.Question(t.Class, stands[t.ID], running, 0).Again()))
 		}
 		s.Waiting = append(s.Waiting, w)
 	}

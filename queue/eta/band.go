@@ -28,15 +28,8 @@ func (b *Book) nominal(q Question) time.Duration {
 	if len(s.share) < few || q.Slots < 1 || q.Place < 1 {
 		return 0
 	}
-	work, each := q.Ahead, time.Duration(0)
-	if b.Wanting() { // those before him may have come before the pace was known
-		each = b.guesses().each.all
-		work = time.Duration(q.Place-1) * each
-	}
+	work := q.Ahead
 	for _, r := range q.Running {
-		if each > 0 {
-			r.Expect = each
-		}
 		work += s.left(r)
 	}
 	return work / time.Duration(q.Slots)
@@ -46,8 +39,11 @@ func (b *Book) nominal(q Question) time.Duration {
 // whether it was given up: then it would have been longer, which says something
 // only if it was long already.
 func (b *Book) Learn(q Question, waited time.Duration, gone bool) {
+	if b.Wanting() {
+		return
+	}
 	nominal := b.nominal(q)
-	if nominal <= 0 || b.Wanting() {
+	if nominal <= 0 {
 		return
 	}
 	if gone {
@@ -69,6 +65,9 @@ func (b *Book) Learn(q Question, waited time.Duration, gone bool) {
 
 // Estimate says how long the wait from there will be, false if too little is known.
 func (b *Book) Estimate(q Question) (Band, bool) {
+	if b.Wanting() {
+		return b.guessed(q)
+	}
 	nominal := b.nominal(q)
 	if nominal <= 0 {
 		return Band{}, false
@@ -76,7 +75,7 @@ func (b *Book) Estimate(q Question) (Band, bool) {
 	band := b.drawn(q, nominal)
 	for _, g := range q.groups() {
 		r := b.waits[g]
-		if r == nil || len(r.kept) < known || b.Wanting() {
+		if r == nil || len(r.kept) < known {
 			continue
 		}
 		sorted := slices.Sorted(slices.Values(r.kept))
@@ -142,9 +141,6 @@ const (
 func (b *Book) drawn(q Question, nominal time.Duration) Band {
 	s := b.spreads()
 	jobs := q.Place - 1 + len(q.Running)
-	if b.Wanting() {
-		return b.guessed(jobs, nominal)
-	}
 	if jobs > normal || jobs < 1 {
 		spread := math.Sqrt(s.vary/max(float64(jobs), 1)) / max(s.mean, 1e-9)
 		return Band{P50: nominal, P90: time.Duration(float64(nominal) * (1 + 1.2816*spread))}

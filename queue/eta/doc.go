@@ -20,5 +20,6 @@
 //  5. While few waits are known, the band is that of sums drawn from the slot times.
 //  6. While hardly any job is known, the pace of the engine stands in: the time for the
 //     prompts, and for answers as long as answers are anywhere, up to what bounds those
-//     who came. It is wide, and not told where one of them has no bound.
+//     who came. It is wide, and not told where one of them has no bound and no answer is
+//     known. The first answers, and how long what runs has run, bend it.
 package eta

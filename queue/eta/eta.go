@@ -69,9 +69,8 @@ type Book struct {
 	waits   map[group]*ring[float64]
 	tilts   map[group]tilt
 	pace    Pace
-	came    []Job // the first, while too few jobs are known
-	prior   *prior
-	guess   *guess // by came and pace; nil when it has to be made
+	came    []Job  // the first, while too few jobs are known
+	guess   *guess // by came, pace and samples; nil when it has to be made
 }
 
 // Add remembers a job.
@@ -84,6 +83,7 @@ func (b *Book) Add(s Sample) {
 	}
 	b.sum(s, 1)
 	b.newer++
+	b.guess = nil
 }
 
 // sum counts a job in, or out if n is -1.
@@ -100,6 +100,7 @@ func (b *Book) sum(s Sample, n int) {
 // Replace forgets all jobs that were served and remembers these, the oldest first.
 func (b *Book) Replace(all []Sample) {
 	b.samples, b.means, b.spread, b.newer = ring[Sample]{}, nil, nil, 0
+	b.guess = nil
 	for _, s := range all {
 		b.Add(s)
 	}
@@ -119,7 +120,7 @@ const (
 // Expect is what a job may take; 0 while too little is known.
 func (b *Book) Expect(j Job) time.Duration {
 	if b.Wanting() {
-		return b.believed(j).all
+		return b.believed(j)
 	}
 	return b.mean(j.Key, Size(j.Bytes))
 }
@@ -155,9 +156,6 @@ func (b *Book) Recent() (band Band, jobs int, ok bool) {
 
 // spreads is how slot times lie around what was to be expected.
 func (b *Book) spreads() *spread {
-	if b.Wanting() {
-		return &b.guesses().spread
-	}
 	if b.spread == nil || 8*b.newer >= len(b.samples.kept) {
 		b.spread, b.newer = b.newSpread(), 0
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -14,59 +13,12 @@ type Pace struct {
 	Decode  float64 // tokens a second; 0: not known
 }
 
-// What is believed of the length of answers, thinking included, before any is known:
-// half of them have no more than so many tokens, and the logarithm of the rest is
-// spread normally, from one box to another and, on a box, from one answer to another.
-// It is wide on purpose: on one box in ten the half is above three times as many.
-const (
-	middle  = 600
-	among   = 0.9 // boxes
-	between = 1.0 // answers
-	grades  = 64  // by which the distribution is kept
-)
-
-// prior is what is believed of answers.
-type prior struct {
-	tokens [grades]float64 // in ascending order, each as likely as another
-	means  [grades]float64 // means[i]: of all, if none may be longer than tokens[i]
-}
-
-func newPrior() *prior {
-	p, sum := &prior{}, 0.0
-	for i := range p.tokens {
-		at := (float64(i) + 0.5) / grades
-		t := middle * math.Exp(math.Hypot(among, between)*math.Sqrt2*math.Erfinv(2*at-1))
-		p.tokens[i], p.means[i] = t, (sum+float64(grades-i)*t)/grades
-		sum += t
-	}
-	return p
-}
-
-// mean is how long answers are if none may be longer than most.
-func (p *prior) mean(most float64) float64 {
-	sum := 0.0
-	for _, t := range p.tokens {
-		sum += min(t, most)
-	}
-	return sum / grades
-}
-
-// most is the inverse of mean; infinite for a mean that answers without a bound have.
-func (p *prior) most(mean float64) float64 {
-	i := sort.SearchFloat64s(p.means[:], mean)
-	switch i {
-	case 0:
-		return mean
-	case grades:
-		return math.Inf(1)
-	}
-	part := (mean - p.means[i-1]) / (p.means[i] - p.means[i-1])
-	return p.tokens[i-1] + part*(p.tokens[i]-p.tokens[i-1])
-}
-
 // Wanting reports whether too few jobs are known, so that the pace of the engine
-// counts, and what bounds those who come.
-func (b *Book) Wanting() bool { return len(b.samples.kept) < few }
+// counts, and what bounds those who come. It goes on until those are served who came
+// when they were too few: what they may take was guessed.
+func (b *Book) Wanting() bool {
+	return len(b.samples.kept) < max(few, len(b.came))
+}
 
 // Pace notes how fast the engine is, if that is news: it is measured all the time.
 func (b *Book) Pace(p Pace) {
@@ -78,8 +30,11 @@ func (b *Book) Pace(p Pace) {
 
 // Came notes who comes, and returns what he may take.
 func (b *Book) Came(j Job) time.Duration {
-	if b.Wanting() && len(b.came) < first {
-		b.came, b.guess = append(b.came, j), nil
+	if len(b.samples.kept) < few && len(b.came) < first {
+		b.came = append(b.came, j)
+		if b.guess != nil {
+			b.guess.sums = nil
+		}
 	}
 	return b.Expect(j)
 }
@@ -87,86 +42,153 @@ func (b *Book) Came(j Job) time.Duration {
 // first is how many of those who came are remembered while too few jobs are known.
 const first = 32
 
-// belief is what a job may take by the pace of the engine: to read its prompt, and in
-// all. The zero belief is none.
-type belief struct{ read, all time.Duration }
-
-// believed is that of a job; none if the pace is not known, or nothing bounds its answer.
-func (b *Book) believed(j Job) (one belief) {
-	if b.pace.Decode <= 0 || j.Most <= 0 {
-		return belief{}
-	}
-	if b.prior == nil {
-		b.prior = newPrior()
-	}
-	if b.pace.Prefill > 0 {
-		one.read = time.Duration(float64(j.Bytes) / b.pace.Prefill * float64(time.Second))
-	}
-	one.all = one.read + time.Duration(b.prior.mean(float64(j.Most))/b.pace.Decode*float64(time.Second))
-	return one
-}
-
-// guess is what follows from who came and the pace of the engine.
+// guess is what follows from who came, the first who were served, and the pace of the
+// engine.
 type guess struct {
-	each   belief // on average; none if that is not known of one of them
-	most   float64
-	spread spread       // of boxes of all kinds
-	sums   map[int]Band // of so many jobs, a second being nominal
+	boxes [draws]box
+	one   [draws]float64              // tokens of an answer
+	sums  *[draws][normal + 1]float64 // seconds of so many jobs, in each box; nil when it has to be made
 }
 
-// guesses makes the guess, if need be.
+// guesses makes the guess, if need be; nil if the pace is not known.
 func (b *Book) guesses() *guess {
-	if b.guess != nil {
+	if b.guess != nil || b.pace.Decode <= 0 {
 		return b.guess
 	}
-	g := &guess{sums: map[int]Band{}}
-	b.guess = g
-	for _, j := range b.came {
-		one := b.believed(j)
-		if one.all == 0 {
-			g.each = belief{}
-			return g
-		}
-		g.each.read, g.each.all = g.each.read+one.read, g.each.all+one.all
+	b.guess = &guess{boxes: boxes(b.seen())}
+	r := rand.New(rand.NewPCG(draws, normal))
+	for i, x := range b.guess.boxes {
+		b.guess.one[i] = math.Exp(x.at + x.spread*r.NormFloat64())
 	}
-	if n := time.Duration(len(b.came)); n > 0 {
-		g.each = belief{g.each.read / n, g.each.all / n}
-		g.most = b.prior.most(b.tokens(g.each.all - g.each.read))
-		for _, t := range b.prior.tokens {
-			g.spread.share = append(g.spread.share, b.share(t))
-		}
-		g.spread.sum()
-	}
-	return g
+	return b.guess
 }
 
-// tokens are those that the engine writes in a time.
-func (b *Book) tokens(d time.Duration) float64 { return d.Seconds() * b.pace.Decode }
-
-// share is how much of what is expected of each job one takes with so many tokens.
-func (b *Book) share(tokens float64) float64 {
-	return (b.tokens(b.guess.each.read) + min(tokens, b.guess.most)) / b.tokens(b.guess.each.all)
-}
-
-// guessed is the band of sums of slot times while only the pace is known: of several
-// jobs all may be long, since it is one box.
-func (b *Book) guessed(jobs int, nominal time.Duration) Band {
-	jobs = min(max(jobs, 1), normal)
-	one, ok := b.guess.sums[jobs]
-	if !ok {
-		r := rand.New(rand.NewPCG(uint64(jobs), grades))
-		sums := make([]float64, draws)
-		for i := range sums {
-			box := middle * math.Exp(among*r.NormFloat64())
-			for range jobs {
-				sums[i] += b.share(box * math.Exp(between*r.NormFloat64()))
-			}
-			sums[i] *= float64(time.Second) / float64(jobs)
-		}
-		slices.Sort(sums)
-		one = Band{P50: time.Duration(quantile(sums, 0.5)), P90: time.Duration(quantile(sums, 0.9))}
-		b.guess.sums[jobs] = one
+// sums adds up the jobs of those who came; nil if the pace is not known, or of one of
+// them the bound.
+func (b *Book) sums() *[draws][normal + 1]float64 {
+	g := b.guesses()
+	switch {
+	case g == nil:
+		return nil
+	case g.sums != nil:
+		return g.sums
+	case len(b.came) == 0 || slices.ContainsFunc(b.came, func(j Job) bool { return b.most(j) <= 0 }):
+		return nil
 	}
-	of := func(d time.Duration) time.Duration { return time.Duration(d.Seconds() * float64(nominal)) }
-	return Band{P50: of(one.P50), P90: of(one.P90)}
+	g.sums = new([draws][normal + 1]float64)
+	r := rand.New(rand.NewPCG(draws, normal))
+	for i, x := range g.boxes {
+		for k := range normal {
+			j := b.came[(i+k)%len(b.came)]
+			g.sums[i][k+1] = g.sums[i][k] + b.read(j) + min(math.Exp(x.at+x.spread*r.NormFloat64()), b.most(j))/b.pace.Decode
+		}
+	}
+	return g.sums
 }
+
+// seen are the logarithms of the tokens that answers seem to have had.
+func (b *Book) seen() (all []float64) {
+	for _, s := range b.samples.kept {
+		// A prompt is as long as those of its size in the middle; that may be too much.
+		answer := max(s.Slot.Seconds()-b.read(Job{Bytes: 1 << (2 * s.Size)}), s.Slot.Seconds()/10)
+		all = append(all, math.Log(max(answer*b.pace.Decode, 1)))
+	}
+	return all
+}
+
+// read is how many seconds the prompt takes.
+func (b *Book) read(j Job) float64 {
+	if b.pace.Prefill <= 0 {
+		return 0
+	}
+	return float64(j.Bytes) / b.pace.Prefill
+}
+
+// most is how many tokens an answer may have; 0 if nothing says. Where answers are
+// known, those without a bound are taken to be like them.
+func (b *Book) most(j Job) float64 {
+	if j.Most <= 0 && len(b.samples.kept) > 0 {
+		return math.MaxInt32
+	}
+	return float64(j.Most)
+}
+
+// believed is what a job may take by the guess; 0 if the pace is not known, or nothing
+// bounds its answer.
+func (b *Book) believed(j Job) time.Duration {
+	g, most := b.guesses(), b.most(j)
+	if g == nil || most <= 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, tokens := range g.one {
+		sum += min(tokens, most) / draws
+	}
+	return seconds(b.read(j) + sum/b.pace.Decode)
+}
+
+// guessed is the band by the guess: of several jobs all may be long, since it is one
+// box, and one that has run for long says that they are. The draws are the same for
+// each place, so that a later one is never told less.
+func (b *Book) guessed(q Question) (Band, bool) {
+	sums := b.sums()
+	if sums == nil || q.Slots < 1 || q.Place < 1 || q.Place-1+len(q.Running) < 1 {
+		return Band{}, false
+	}
+	type outlook struct{ sum, weight float64 }
+	var all [draws]outlook
+	before, weights := min(q.Place-1, normal), 0.0
+	for i := range all {
+		c := outlook{sum: sums[i][before], weight: 1}
+		if before > 0 {
+			c.sum *= float64(q.Place-1) / float64(before)
+		}
+		for k, r := range q.Running {
+			left, odds := b.still(i, k, r)
+			c.sum, c.weight = c.sum+left, c.weight*odds
+		}
+		all[i], weights = c, weights+c.weight
+	}
+	slices.SortFunc(all[:], func(x, y outlook) int {
+		if x.sum < y.sum {
+			return -1
+		}
+		return 1
+	})
+	var band Band
+	below := 0.0
+	for _, c := range all {
+		below += c.weight
+		if at := seconds(c.sum / float64(q.Slots)); band.P50 == 0 && below >= weights/2 {
+			band.P50, band.P90 = at, at
+		} else if below <= 0.9*weights {
+			band.P90 = at
+		}
+	}
+	return band, true
+}
+
+// rare is the least chance that counts: below it the box is another than was thought.
+const rare = 1e-6
+
+// still is what is left, in the i-th box, of the k-th job that runs, and how likely it
+// is that it has run for so long.
+func (b *Book) still(i, k int, r Running) (left, odds float64) {
+	x, j := b.guess.boxes[i], b.came[(i+k)%len(b.came)]
+	if k > 0 { // each has its own
+		x.chance = strewn(k, x.chance)
+	}
+	ran := (r.For.Seconds() - b.read(j)) * b.pace.Decode
+	if ran <= 1 {
+		return max(0, b.read(j)-r.For.Seconds()) + min(x.taken(x.chance), b.most(j))/b.pace.Decode, 1
+	}
+	odds = x.longer(ran)
+	tokens := ran * (1 - math.Log(x.chance)/2)
+	if odds > rare {
+		tokens = x.taken(odds * x.chance)
+	}
+	tokens = min(tokens, max(b.most(j), 1.1*ran)) // one beyond its bound is about to end
+	return max(0, tokens-ran) / b.pace.Decode, max(odds, rare)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -2,24 +2,83 @@ package eta
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
 
-// TestPrior: the mean of bounded answers and its inverse belong together, and the
-// middle is where it is said to be.
+// TestPrior: the middle is where it is said to be, and moves to the answers that came,
+// the further the more of them there are and the more alike.
 func TestPrior(t *testing.T) {
-	p := newPrior()
-	if got := p.tokens[grades/2]; got < middle || got > 1.1*middle {
-		t.Errorf("half of all have %v tokens", got)
+	mid := func(tokens ...float64) float64 {
+		var seen, at []float64
+		for _, n := range tokens {
+			seen = append(seen, math.Log(n))
+		}
+		for _, x := range boxes(seen) {
+			at = append(at, math.Exp(x.at))
+		}
+		slices.Sort(at)
+		return at[draws/2]
 	}
-	for _, most := range []float64{1, 50, 600, 5_000, 15_000} {
-		if mean := p.mean(most); mean > most || math.Abs(p.most(mean)-most) > most/100 {
-			t.Errorf("a bound of %v makes a mean of %v, which a bound of %v has", most, mean, p.most(mean))
+	if got := mid(); got < 0.95*middle || got > 1.05*middle {
+		t.Errorf("before any is known half of all have %v tokens", got)
+	}
+	one, three := mid(84), mid(84, 84, 84)
+	if one > 300 || one < 84 || three > 100 || three < 80 {
+		t.Errorf("after one of 84 tokens %v, after three %v", one, three)
+	}
+	if got := mid(20, 84, 2000); got < 1.5*three {
+		t.Errorf("after three that differ much %v", got)
+	}
+}
+
+// TestFirstAnswers: short answers on a box shrink what is told from the first on, and
+// the band narrows.
+func TestFirstAnswers(t *testing.T) {
+	const each = 9200 * time.Millisecond // 84 tokens and a little
+	last := Band{}
+	for served := range 5 {
+		b := &Book{}
+		b.Pace(Pace{Prefill: 1000, Decode: 9.3})
+		for range served {
+			b.Came(Job{Bytes: 60, Most: 100_000})
+			b.Add(Sample{Size: Size(60), Slot: each})
+		}
+		for range 3 {
+			b.Came(Job{Bytes: 60, Most: 100_000})
+		}
+		for place := 1; place <= 3; place++ {
+			band, ok := b.Estimate(Question{Place: place, Slots: 1, Running: []Running{{For: time.Second}}})
+			is := time.Duration(place)*each - time.Second
+			t.Logf("%d served, place %d: %v to %v, it is %v", served, place, band.P50, band.P90, is)
+			most := []float64{20, 4, 1.5, 1.3, 1.3}[served]
+			if off := band.P50.Seconds() / is.Seconds(); !ok || off > most || off < 0.7 || band.P90 < is {
+				t.Errorf("%d served, place %d: %v to %v, it is %v", served, place, band.P50, band.P90, is)
+			}
+			if place == 3 {
+				if served > 0 && band.P90 >= last.P90 {
+					t.Errorf("%d served: %+v, one fewer: %+v", served, band, last)
+				}
+				last = band
+			}
 		}
 	}
-	if all := p.mean(math.Inf(1)); !math.IsInf(p.most(all+1), 1) {
-		t.Errorf("a mean above that of all, %v, has a bound", all)
+}
+
+// TestPlacesInOrder: while it is guessed, no place is told less than one before it.
+func TestPlacesInOrder(t *testing.T) {
+	b := paced(100_000, 3000, 500)
+	for served := range few {
+		last := Band{}
+		for place := 1; place < 3*normal; place++ {
+			band, ok := b.Estimate(behind(place-1, 7*time.Second))
+			if !ok || band.P50 < last.P50 || band.P90 < last.P90 {
+				t.Errorf("%d served: place %d %+v after %+v", served, place, band, last)
+			}
+			last = band
+		}
+		b.Add(Sample{Slot: time.Duration(served+1) * 20 * time.Second})
 	}
 }
 
