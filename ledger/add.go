@@ -67,7 +67,7 @@ func (a *Adder) Times(name []byte, t Times) {
 // Row adds a whole row.
 func (a *Adder) Row(r *Row) {
 	name := []byte(a.by.of(r))
-	total := Total{Outcome: r.Outcome, Requests: 1, SlotMS: r.Slot.Milliseconds()}
+	total := Total{Outcome: r.Outcome, Requests: 1, SlotMS: max(r.Slot, 0).Milliseconds()}
 	figures, counts := total.Tokens.figures(), r.Counts()
 	for i, f := range figures {
 		if counts[i].Known() {
@@ -77,8 +77,8 @@ func (a *Adder) Row(r *Row) {
 	}
 	a.Total(name, &total)
 	a.Times(name, Times{
-		Wait: r.QueueWait.Milliseconds(), Waited: !r.Outcome.Open() && r.Outcome != Rejected,
-		Hold: r.Slot.Milliseconds(), Held: r.Engine != "" && !r.Outcome.Open(),
+		Wait: r.QueueWait.Milliseconds(), Waited: !r.Outcome.Open() && r.Outcome != Rejected && r.QueueWait >= 0,
+		Hold: r.Slot.Milliseconds(), Held: r.Engine != "" && !r.Outcome.Open() && r.Slot >= 0,
 	})
 }
 

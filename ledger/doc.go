@@ -21,8 +21,10 @@
 // # When things fail
 //
 //   - kill -9: rows written stay, which is so at most Every plus one write after
-//     Finish has returned, or Every plus two where it came during a write. What a dead process left open is closed: running as
-//     slot_lost, queued as abandoned, and Config.Lost is told; when, its store says.
+//     Finish has returned, or Every plus two where it came during a write. What a dead
+//     process left open is closed: running as slot_lost, queued as abandoned, both with
+//     the reason process_died and without the times that nobody knows, and Config.Lost is
+//     told; when, its store says.
 //   - a store that fails: rows stay in memory and are tried again; Err says why,
 //     and Begin refuses new ones with ErrBacklog beyond Config.Backlog. Finish is
 //     never refused. Get, List and Sum say ErrStore then, unless the row is here.

@@ -3,9 +3,11 @@ package ledger_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +55,45 @@ func queued(n int) ledger.Row {
 		Class: "default", Route: "/v1/chat/completions", Stream: true,
 		Outcome: ledger.Queued, Tokens: usage.NotRun(),
 	}
+}
+
+// lost checks what became of rows of a process that died, one that ran after a wait of
+// 2 s and one that waited: what nobody knows is no zero, in the row, its JSON and sums.
+func lost(t *testing.T, l *ledger.Ledger, ran, waited int) {
+	t.Helper()
+	for n, want := range map[int]string{
+		ran:    `"outcome":"slot_lost","reason":"process_died","finish_reason":null,"queue_wait_ms":2000,"prefill_ms":null,"thinking_ms":null,"answer_ms":null,"slot_ms":null,`,
+		waited: `"outcome":"abandoned","reason":"process_died","finish_reason":null,"queue_wait_ms":null,"prefill_ms":0,"thinking_ms":0,"answer_ms":0,"slot_ms":0,`,
+	} {
+		row := get(t, l, n)
+		raw, err := json.Marshal(row)
+		must(t, err)
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("row %d: %s\nwant %s", n, raw, want)
+		}
+		var back ledger.Row
+		must(t, json.Unmarshal(raw, &back))
+		if back.QueueWait != row.QueueWait || back.Slot != row.Slot {
+			t.Errorf("row %d came back as %+v", n, back)
+		}
+	}
+	for key, want := range map[string]ledger.Sum{
+		"dead-ran":    {QueueWait: ledger.Percentiles{P50: 2000, P90: 2000, P99: 2000}},
+		"dead-waited": {},
+	} {
+		sums, err := l.Sum(t.Context(), ledger.Query{Key: key}, ledger.ByKey)
+		must(t, err)
+		if len(sums) != 1 || sums[0].SlotMS != 0 || sums[0].QueueWait != want.QueueWait || sums[0].Slot != want.Slot {
+			t.Errorf("%s adds up to %+v", key, sums)
+		}
+	}
+}
+
+// dying are the rows of lost.
+func dying(ran, waited int) (ledger.Row, ledger.Row) {
+	a, b := queued(ran), queued(waited)
+	a.Outcome, a.Engine, a.QueueWait, a.Key, b.Key = ledger.Running, "spark", 2*time.Second, "dead-ran", "dead-waited"
+	return a, b
 }
 
 // served is the same request after it has been answered.

@@ -161,11 +161,14 @@ func TestOpenRowsAreEnded(t *testing.T) {
 		must(t, l.Update(withOutcome(r)))
 	}
 	must(t, l.Finish(served(3)))
+	ran, waited := dying(5, 6)
+	must(t, l.Begin(ran))
+	must(t, l.Begin(waited))
 	must(t, l.Close())
 
 	told := map[string]ledger.Row{}
 	l = open(t, ledger.Config{Dir: dir, Lost: func(r ledger.Row) { told[r.ID] = r }})
-	if len(told) != 3 || told[id(3)].ID != "" {
+	if len(told) != 5 || told[id(3)].ID != "" {
 		t.Errorf("told of %v", told)
 	}
 	for n, want := range map[int]struct {
@@ -173,10 +176,10 @@ func TestOpenRowsAreEnded(t *testing.T) {
 		reason   string
 		thinking usage.Count
 	}{
-		1: {ledger.Abandoned, "", usage.Count{Source: usage.DidNotRun}},
-		2: {ledger.SlotLost, "slot_lost", usage.Count{Source: usage.Unknown}},
+		1: {ledger.Abandoned, ledger.ProcessDied, usage.Count{Source: usage.DidNotRun}},
+		2: {ledger.SlotLost, ledger.ProcessDied, usage.Count{Source: usage.Unknown}},
 		3: {ledger.Served, "", usage.Count{N: 640, Source: usage.Tokenizer}},
-		4: {ledger.Abandoned, "", usage.Count{Source: usage.DidNotRun}},
+		4: {ledger.Abandoned, ledger.ProcessDied, usage.Count{Source: usage.DidNotRun}},
 	} {
 		got := get(t, l, n)
 		if got.Outcome != want.outcome || got.Reason != want.reason || got.Tokens.Thinking != want.thinking {
@@ -186,6 +189,7 @@ func TestOpenRowsAreEnded(t *testing.T) {
 			t.Errorf("row %d: told of %+v, there is %+v", n, one, got)
 		}
 	}
+	lost(t, l, 5, 6)
 	if got := get(t, l, 2).Tokens.Prompt; got.N != 9 {
 		t.Errorf("the prompt of a lost run: %+v", got)
 	}

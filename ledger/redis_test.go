@@ -67,10 +67,9 @@ func TestDeadOwner(t *testing.T) {
 	s := newServer(t)
 	s.lease = 300 * time.Millisecond
 	dead := at(t, &server{client: s.client, lease: time.Hour}, ledger.Config{Every: time.Millisecond})
-	running := queued(1)
-	running.Outcome = ledger.Running
+	running, waiting := dying(1, 2)
 	must(t, dead.Begin(running))
-	must(t, dead.Begin(queued(2)))
+	must(t, dead.Begin(waiting))
 	must(t, dead.Finish(served(3)))
 	must(t, dead.Flush(t.Context()))
 	var mu sync.Mutex
@@ -93,9 +92,9 @@ func TestDeadOwner(t *testing.T) {
 		defer mu.Unlock()
 		return len(told) == 2 && told[id(1)] == ledger.SlotLost && told[id(2)] == ledger.Abandoned
 	})
-	lost, left := get(t, other, 1), get(t, other, 2)
-	if lost.Outcome != ledger.SlotLost || lost.Reason != "slot_lost" || left.Outcome != ledger.Abandoned || left.Tokens.Answer.Source != usage.DidNotRun {
-		t.Errorf("%+v\n%+v", lost, left)
+	lost(t, other, 1, 2)
+	if left := get(t, other, 2); left.Tokens.Answer.Source != usage.DidNotRun {
+		t.Errorf("%+v", left)
 	}
 	if got := get(t, other, 3).Outcome; got != ledger.Served {
 		t.Errorf("an ended row is %s", got)

@@ -64,7 +64,8 @@ type Row struct {
 	Reason string
 	// FinishReason is why the answer ended. Empty means that it did not end.
 	FinishReason string
-	// QueueWait, Prefill, Thinking, Answer and Slot are kept to the millisecond.
+	// QueueWait, Prefill, Thinking, Answer and Slot are kept to the millisecond. A
+	// negative one is not known.
 	QueueWait, Prefill, Thinking, Answer, Slot time.Duration
 	// AnswerStarted says that visible answer text came.
 	AnswerStarted bool
@@ -97,14 +98,23 @@ func (r *Row) Counts() [8]*usage.Count {
 	}
 }
 
+// ProcessDied is the reason of a row whose process died before it could end it.
+const ProcessDied = "process_died"
+
+// NotKnown is a time that nobody knows.
+const NotKnown = -time.Millisecond
+
 // Lose ends an open row whose process has died: running as slot_lost, queued as
-// abandoned. What one that ran had produced by then nobody knows.
+// abandoned. What one that ran had produced by then, and for how long it ran or waited
+// on, nobody knows.
 func (r *Row) Lose() {
 	switch r.Outcome {
 	case Running:
-		r.Outcome, r.Reason = SlotLost, string(SlotLost)
+		r.Outcome, r.Reason = SlotLost, ProcessDied
+		r.Prefill, r.Thinking, r.Answer, r.Slot = NotKnown, NotKnown, NotKnown, NotKnown
 	case Queued:
-		r.Outcome = Abandoned
+		r.Outcome, r.Reason = Abandoned, ProcessDied
+		r.QueueWait = NotKnown
 		none := usage.NotRun()
 		r.Tokens.Thinking, r.Tokens.Answer, r.Tokens.Completion = none.Thinking, none.Answer, none.Completion
 	case Rejected, Abandoned, Expired, Served, EngineFailed, ClientGone, Cancelled, SlotLost:
@@ -160,11 +170,11 @@ type record struct {
 	Status           int          `json:"status,omitempty"`
 	Reason           string       `json:"reason,omitempty"`
 	FinishReason     *string      `json:"finish_reason"`
-	QueueWait        int64        `json:"queue_wait_ms"`
-	Prefill          int64        `json:"prefill_ms"`
-	Thinking         int64        `json:"thinking_ms"`
-	Answer           int64        `json:"answer_ms"`
-	Slot             int64        `json:"slot_ms"`
+	QueueWait        *int64       `json:"queue_wait_ms"`
+	Prefill          *int64       `json:"prefill_ms"`
+	Thinking         *int64       `json:"thinking_ms"`
+	Answer           *int64       `json:"answer_ms"`
+	Slot             *int64       `json:"slot_ms"`
 	AnswerStarted    bool         `json:"answer_started"`
 	Tokens           usage.Tokens `json:"tokens"`
 	Runs             int          `json:"runs,omitempty"`
@@ -180,8 +190,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 		Model: r.Model, Engine: optional(r.Engine), Key: optional(r.Key), Class: r.Class,
 		ClientRequestID: r.ClientRequestID, Route: r.Route, Stream: r.Stream,
 		Outcome: r.Outcome, Status: r.Status, Reason: r.Reason, FinishReason: optional(r.FinishReason),
-		QueueWait: r.QueueWait.Milliseconds(), Prefill: r.Prefill.Milliseconds(),
-		Thinking: r.Thinking.Milliseconds(), Answer: r.Answer.Milliseconds(), Slot: r.Slot.Milliseconds(),
+		QueueWait: span(r.QueueWait), Prefill: span(r.Prefill), Thinking: span(r.Thinking), Answer: span(r.Answer), Slot: span(r.Slot),
 		AnswerStarted: r.AnswerStarted, Tokens: r.Tokens, Runs: r.Runs,
 		EnginePrompt: r.EnginePrompt, EngineCompletion: r.EngineCompletion, Budget: r.Budget,
 	})
@@ -219,4 +228,18 @@ func text(s *string) string {
 	return *s
 }
 
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+// span is a time in ms, nil if it is not known.
+func span(d time.Duration) *int64 {
+	if d < 0 {
+		return nil
+	}
+	n := d.Milliseconds()
+	return &n
+}
+
+func ms(n *int64) time.Duration {
+	if n == nil {
+		return NotKnown
+	}
+	return time.Duration(*n) * time.Millisecond
+}

@@ -393,7 +393,7 @@ func TestKilledIsLogged(t *testing.T) {
 	}
 	<-doomed.ended
 	next := serving(t, url, "--data", data)
-	if n := strings.Count(doomed.errs.String()+next.errs.String(), `"msg":"request"`); n != 1 || !strings.Contains(next.errs.String(), `"outcome":"slot_lost","reason":"slot_lost"`) {
+	if n := strings.Count(doomed.errs.String()+next.errs.String(), `"msg":"request"`); n != 1 || !strings.Contains(next.errs.String(), `"outcome":"slot_lost","reason":"process_died"`) {
 		t.Errorf("the request has %d lines; the next process says\n%s", n, next.errs)
 	}
 }

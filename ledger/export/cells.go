@@ -78,10 +78,10 @@ func sumColumns(by ledger.By) []column[ledger.Sum] {
 	}...)
 }
 
-// ended is a time as a cell, which says nothing while the request is open and the
-// time not known.
+// ended is a time as a cell, which says nothing if the time is not known: while the
+// request is open, or since the process died.
 func ended(r *ledger.Row, d time.Duration, text func(time.Duration) string) string {
-	if d == 0 && r.Outcome.Open() {
+	if d < 0 || d == 0 && r.Outcome.Open() {
 		return ""
 	}
 	return text(d)

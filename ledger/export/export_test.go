@@ -223,3 +223,17 @@ func TestFormats(t *testing.T) {
 		t.Error("a format is not what it says")
 	}
 }
+
+// TestUnknownTimesAreEmpty: of a request whose process died.
+func TestUnknownTimesAreEmpty(t *testing.T) {
+	dead := ledger.Row{ID: "dd", Key: "team-a", Model: "ripple", Outcome: ledger.Running, Created: rows()[0].Created, QueueWait: 2 * time.Second}
+	dead.Lose()
+	var table, list bytes.Buffer
+	if err := errors.Join(export.NewPrinter(&table, export.Table).Row(dead), export.NewRows(&list).Write([]ledger.Row{dead})); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(table.String()), " "); !strings.HasSuffix(got, "slot_lost (process_died) 2s - - - -") {
+		t.Errorf("the table is %q", got)
+	}
+	expect(t, cells(t, list.String())[0], map[string]string{"reason": "process_died", "queue_wait_ms": "2000", "prefill_ms": "", "thinking_ms": "", "answer_ms": "", "slot_ms": ""})
+}

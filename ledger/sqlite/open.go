@@ -153,7 +153,12 @@ func (s *store) openReader(ctx context.Context) error {
 // those that ran had produced by then nobody knows.
 func recoverRows(ctx context.Context, db *sql.DB) (lost []ledger.Row, err error) {
 	ended, err := db.QueryContext(ctx, `UPDATE usage SET
-		reason = CASE outcome WHEN 'running' THEN 'slot_lost' ELSE reason END,
+		reason = 'process_died',
+		queue_wait_ms = CASE outcome WHEN 'queued' THEN -1 ELSE queue_wait_ms END,
+		prefill_ms = CASE outcome WHEN 'running' THEN -1 ELSE prefill_ms END,
+		thinking_ms = CASE outcome WHEN 'running' THEN -1 ELSE thinking_ms END,
+		answer_ms = CASE outcome WHEN 'running' THEN -1 ELSE answer_ms END,
+		slot_ms = CASE outcome WHEN 'running' THEN -1 ELSE slot_ms END,
 		thinking = CASE outcome WHEN 'queued' THEN 0 ELSE thinking END,
 		thinking_source = CASE outcome WHEN 'queued' THEN 'not_run' ELSE thinking_source END,
 		answer = CASE outcome WHEN 'queued' THEN 0 ELSE answer END,

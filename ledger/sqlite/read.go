@@ -95,11 +95,11 @@ func (s *store) Sum(ctx context.Context, q ledger.Query, by ledger.By) ([]ledger
 	from := " FROM usage WHERE " + where
 	a := &adder{Adder: ledger.NewAdder(by), tx: tx, args: args, days: by == ledger.ByDay}
 	if err := a.totals(ctx, "SELECT "+grouping(by)+" AS g, outcome, count(*), sum(prompt), sum(cached), sum(thinking), sum(answer),"+
-		" sum(completion), sum(slot_ms)"+from+" GROUP BY g, outcome"); err != nil {
+		" sum(completion), sum(max(slot_ms, 0))"+from+" GROUP BY g, outcome"); err != nil {
 		return nil, fault(s.path, "add up", err)
 	}
-	if err := a.times(ctx, "SELECT "+grouping(by)+", queue_wait_ms, outcome NOT IN ('queued','running','rejected'),"+
-		" slot_ms, engine <> '' AND outcome NOT IN ('queued','running')"+from); err != nil {
+	if err := a.times(ctx, "SELECT "+grouping(by)+", queue_wait_ms, queue_wait_ms >= 0 AND outcome NOT IN ('queued','running','rejected'),"+
+		" slot_ms, slot_ms >= 0 AND engine <> '' AND outcome NOT IN ('queued','running')"+from); err != nil {
 		return nil, fault(s.path, "add up times", err)
 	}
 	return a.Sums(), nil
