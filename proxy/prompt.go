@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/cache"
 	"oneslot/proxy/engine"
-	"oneslot/reasoning"
 	"oneslot/usage"
 
 	"github.com/tidwall/gjson"
@@ -137,29 +135,6 @@ func (o *order) counted(ctx context.Context) (int, error) {
 		o.prompt, o.length = a.ids, a.length
 	}
 	return a.length, a.err
-}
-
-// divide splits the text of an earlier answer at the format's markers: a client
-// that sends an answer back with its thinking has an opener at its start.
-func (o *order) divide(text string) (thinking, answer string, ok bool) {
-	if len(o.format.Open) == 0 || len(o.format.Close) == 0 {
-		return "", text, false
-	}
-	parser := reasoning.New(o.format, reasoning.StartAnswer)
-	var t, a strings.Builder
-	take := func(segs []reasoning.Segment) {
-		for _, s := range segs {
-			if s.Kind == reasoning.Thinking {
-				t.WriteString(s.Text)
-			} else {
-				a.WriteString(s.Text)
-			}
-		}
-	}
-	take(parser.Feed(text))
-	_, closed := parser.Boundary()
-	take(parser.Close())
-	return t.String(), a.String(), closed && t.Len() > 0
 }
 
 // CountPrompt counts the tokens of a request's prompt without running it, and

@@ -11,6 +11,7 @@ import (
 
 	"oneslot/internal/openai"
 	sse "oneslot/proxy/events"
+	"oneslot/reasoning"
 
 	"github.com/tidwall/gjson"
 )
@@ -177,4 +178,27 @@ func (p *pump) leaveCache() {
 	p.left = true
 	_, cached := p.meter.Told()
 	p.visit.Leave(p.meter.Written(), cached.Known())
+}
+
+// divide splits the text of an earlier answer at the format's markers: a client
+// that sends an answer back with its thinking has an opener at its start.
+func (o *order) divide(text string) (thinking, answer string, ok bool) {
+	if len(o.format.Open) == 0 || len(o.format.Close) == 0 {
+		return "", text, false
+	}
+	parser := reasoning.New(o.format, reasoning.StartAnswer)
+	var t, a strings.Builder
+	take := func(segs []reasoning.Segment) {
+		for _, s := range segs {
+			if s.Kind == reasoning.Thinking {
+				t.WriteString(s.Text)
+			} else {
+				a.WriteString(s.Text)
+			}
+		}
+	}
+	take(parser.Feed(text))
+	_, closed := parser.Boundary()
+	take(parser.Close())
+	return t.String(), a.String(), closed && t.Len() > 0
 }
