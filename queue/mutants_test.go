@@ -223,7 +223,7 @@ func TestMutants(t *testing.T) {
 
 func dies(t *testing.T, client *redis.Client, mutant int) bool {
 	t.Helper()
-	for seed := range 900 {
+	for seed := range 3000 {
 		cfg := randomConfig(seed)
 		cfg.Name = strings.Repeat("m", mutant+1) + cfg.Name
 		store, err := newRedisStore(client, cfg)

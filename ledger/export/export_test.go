@@ -229,7 +229,8 @@ func TestUnknownTimesAreEmpty(t *testing.T) {
 	dead := ledger.Row{ID: "dd", Key: "team-a", Model: "ripple", Outcome: ledger.Running, Created: rows()[0].Created, QueueWait: 2 * time.Second}
 	dead.Lose()
 	var table, list bytes.Buffer
-	if err := errors.Join(export.NewPrinter(&table, export.Table).Row(dead), export.NewRows(&list).Write([]ledger.Row{dead})); err != nil {
+	printer := export.NewPrinter(&table, export.Table)
+	if err := errors.Join(printer.Page([]ledger.Row{dead}), printer.End(), export.NewRows(&list).Write([]ledger.Row{dead})); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(strings.Fields(table.String()), " "); !strings.HasSuffix(got, "slot_lost (process_died) 2s - - - -") {
