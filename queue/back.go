@@ -217,14 +217,12 @@ func (r *redisStore) times(ctx context.Context, fresh []eta.Sample) ([]eta.Sampl
 		var s eta.Sample
 		var micro int64
 		if _, bad := fmt.Sscan(text, &s.Key, &s.Size, &micro); bad == nil {
-			s.Slot = micros(micro)
+			s.Slot = line.Micros(micro)
 			all = append(all, s)
 		}
 	}
 	return all, err
 }
-
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // pause is how long until the next renewal: shorter where the lease of a process that
 // has not renewed it ends before, so that its slot and its places are free at once.

@@ -138,7 +138,7 @@ func (q *Queue) renewed(began time.Time, by line.Caller, reply line.Reply) {
 			q.fences[slot] = h.Fence
 		}
 	}
-	q.keep.epoch, q.keep.version, q.keep.due = reply.Epoch, reply.Version, micros(reply.Due)
+	q.keep.epoch, q.keep.version, q.keep.due = reply.Epoch, reply.Version, line.Micros(reply.Due)
 	q.countLocked(reply.Mine)
 	var strays []line.Grant
 	for _, g := range reply.Holds {

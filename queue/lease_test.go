@@ -413,7 +413,7 @@ func TestTwoProcesses(t *testing.T) {
 		pass(200 * time.Millisecond)
 		a.queue.end()
 		look, _ := store.apply(t.Context(), line.Caller{Owner: "c"}, line.Renew{})
-		left := micros(look.Due)
+		left := line.Micros(look.Due)
 		if left <= 14*time.Second || left > 15*time.Second {
 			t.Errorf("the first lease ends in %v", left)
 		}

@@ -179,7 +179,7 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 	floors := forecast.Floors{}
 	for i, t := range v.Tickets {
 		w := Waiter{Job: Job{ID: t.ID, Key: t.Key, Class: t.Class}, Self: t.Owner == by.Owner}
-		w.Place = Place{Position: i + 1, Of: len(v.Tickets), Waited: micros(v.Now - t.Arrival), Gate: v.Gate, Ill: reply.Ill}
+		w.Place = Place{Position: i + 1, Of: len(v.Tickets), Waited: line.Micros(v.Now - t.Arrival), Gate: v.Gate, Ill: reply.Ill}
 		if w.Gate == Open && w.Ill == 0 {
 			w.ETA = floors.Raise(t.Class, q.forecast.Band(forecast.Question(t.Class, stands[t.ID], running, 0).Again()))
 		}
@@ -195,7 +195,7 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 	for _, b := range v.Slots {
 		s.Slots = append(s.Slots, Slot{
 			Name: b.Slot, State: b.State, ID: b.ID, Key: b.Key, Fence: b.Fence, Clean: b.Clean,
-			For: micros(v.Now - b.Since), Self: b.Owner == by.Owner,
+			For: line.Micros(v.Now - b.Since), Self: b.Owner == by.Owner,
 		})
 	}
 	s.Recent, s.Jobs = q.forecast.Recent()

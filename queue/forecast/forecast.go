@@ -55,16 +55,14 @@ func (f *Forecast) Expect(j Job) time.Duration {
 
 // Question is where somebody in line stands, as it was told a while ago.
 func Question(c line.Class, at line.Standing, running []line.Run, ago time.Duration) eta.Question {
-	q := eta.Question{Class: uint8(c), Place: at.Place, Ahead: micros(at.Work), Slots: len(running)}
+	q := eta.Question{Class: uint8(c), Place: at.Place, Ahead: line.Micros(at.Work), Slots: len(running)}
 	for _, r := range running {
 		if r.For > 0 || r.Cost > 0 {
-			q.Running = append(q.Running, eta.Running{For: micros(r.For) + ago, Expect: micros(r.Cost)})
+			q.Running = append(q.Running, eta.Running{For: line.Micros(r.For) + ago, Expect: line.Micros(r.Cost)})
 		}
 	}
 	return q
 }
-
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // Watch names what tells how fast the engine is. A pace without tokens a second says
 // nothing; the last one that said something stands.

@@ -3,7 +3,11 @@ package line
 import (
 	"cmp"
 	"slices"
+	"time"
 )
+
+// Micros is a length of time as the line has it, a number of microseconds.
+func Micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // View is the whole line. Times are in microseconds by the store's clock.
 type View struct {
