@@ -47,9 +47,9 @@ func boxes(seen []float64) (drawn [draws]box) {
 		off += (x - mean) * (x - mean)
 	}
 	all, odds, sum := habits(), []float64{}, 0.0
+	normally, far := box{spread: 1}, (mean-math.Log(middle))*(mean-math.Log(middle))
 	for _, h := range all {
 		v := h.spread * h.spread
-		far := (mean - math.Log(middle)) * (mean - math.Log(middle))
 		if n > 0 {
 			h.odds *= math.Exp(-(n-1)*math.Log(h.spread)-off/v/2-n*far/(v+n*among*among)/2) / math.Sqrt(v+n*among*among)
 		}
@@ -65,9 +65,8 @@ func boxes(seen []float64) (drawn [draws]box) {
 		trust := 1/(among*among) + n/v
 		at := (math.Log(middle)/(among*among) + n*mean/v) / trust
 		// Evenly strewn over both, and the same every time.
-		x := box{at: 0, spread: 1}
 		drawn[i] = box{
-			at:     at + math.Log(x.taken(strewn(i, 0.7548776662466927)))/math.Sqrt(trust),
+			at:     at + math.Log(normally.taken(strewn(i, 0.7548776662466927)))/math.Sqrt(trust),
 			spread: all[which].spread, chance: strewn(i, 0.5698402909980532),
 		}
 	}

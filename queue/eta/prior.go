@@ -1,6 +1,7 @@
 package eta
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -149,12 +150,7 @@ func (b *Book) guessed(q Question) (Band, bool) {
 		}
 		all[i], weights = c, weights+c.weight
 	}
-	slices.SortFunc(all[:], func(x, y outlook) int {
-		if x.sum < y.sum {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(all[:], func(x, y outlook) int { return cmp.Compare(x.sum, y.sum) })
 	var band Band
 	below := 0.0
 	for _, c := range all {
