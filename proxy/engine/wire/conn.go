@@ -101,22 +101,24 @@ func (c *conn) send(head, body []byte) <-chan error {
 	if len(head)+len(body) <= oneWrite {
 		c.out = append(head, body...)
 		n, err := c.Write(c.out)
-		if err != nil && n == 0 {
-			err = fmt.Errorf("%w: %w", errUnsent, err)
-		}
-		sent <- err
+		sent <- outcome(int64(n), err)
 		return sent
 	}
 	c.out = head
 	go func() {
 		parts := net.Buffers{head, body}
 		n, err := parts.WriteTo(c.Conn)
-		if err != nil && n == 0 {
-			err = fmt.Errorf("%w: %w", errUnsent, err)
-		}
-		sent <- err
+		sent <- outcome(n, err)
 	}()
 	return sent
+}
+
+// outcome is that of a write which took n bytes.
+func outcome(n int64, err error) error {
+	if err != nil && n == 0 {
+		return fmt.Errorf("%w: %w", errUnsent, err)
+	}
+	return err
 }
 
 // receive reads the head of the response. A server may answer, and hang up, before it
