@@ -152,14 +152,11 @@ func (s *Server) close(x *exchange, r proxy.Report, err error) {
 		level = zap.WarnLevel
 	}
 	if entry := s.Log.Check(level, "request"); entry != nil {
-		entry.Write(
-			zap.String("id", row.ID), zap.String("key", row.Key), zap.String("client_request_id", row.ClientRequestID), zap.String("model", row.Model),
-			zap.String("engine", row.Engine), zap.String("class", row.Class), zap.Bool("stream", row.Stream),
-			zap.String("outcome", string(row.Outcome)), zap.Int("status", row.Status), zap.String("reason", row.Reason), zap.String("finish_reason", row.FinishReason),
-			zap.Duration("wait", row.QueueWait), zap.Duration("prefill", row.Prefill), zap.Duration("slot", row.Slot),
+		entry.Write(append(LogFields(row),
+			zap.Int("status", row.Status), zap.String("reason", row.Reason), zap.String("finish_reason", row.FinishReason), zap.Duration("wait", row.QueueWait), zap.Duration("prefill", row.Prefill), zap.Duration("slot", row.Slot),
 			tokenField("prompt_tokens", row.Tokens.Prompt), tokenField("thinking_tokens", row.Tokens.Thinking), tokenField("answer_tokens", row.Tokens.Answer),
 			x.tried(), zap.String("remote", x.remote), zap.String("error", errorText(err)),
-		)
+		)...)
 	}
 }
 

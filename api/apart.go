@@ -8,6 +8,7 @@ import (
 
 	"oneslot/api/parted"
 	"oneslot/api/slack"
+	"oneslot/ledger"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/downstream/raw"
 	"oneslot/proxy/surface"
@@ -46,9 +47,6 @@ const handled, waits = 40 << 10, 8 << 10
 
 // takes notes that a request takes more memory, or less.
 func (x *exchange) takes(g *slack.Gauge, n int64) {
-	if x.taken == 0 {
-		n += int64(x.job.Size)
-	}
 	x.taken += n
 	g.Add(n)
 }
@@ -141,6 +139,14 @@ func (s *Server) panicked(id string, err *error) {
 
 func (s *Server) logPanic(id string, p any) {
 	s.Log.Error("panic", zap.String("id", id), zap.String("type", fmt.Sprintf("%T", p)), zap.ByteString("stack", debug.Stack()))
+}
+
+// LogFields are those with which every line in the log that ends a request begins.
+func LogFields(row *ledger.Row) []zap.Field {
+	return []zap.Field{
+		zap.String("id", row.ID), zap.String("key", row.Key), zap.String("client_request_id", row.ClientRequestID), zap.String("model", row.Model),
+		zap.String("engine", row.Engine), zap.String("class", row.Class), zap.Bool("stream", row.Stream), zap.String("outcome", string(row.Outcome)),
+	}
 }
 
 // response shows an answer to /v1/responses that is kept, or forgets it. Callers

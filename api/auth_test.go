@@ -339,7 +339,7 @@ func TestUsersOfNobody(t *testing.T) {
 				}
 				return nil
 			})
-			e.must(h(echo.New().NewContext(httptest.NewRequest(http.MethodPost, "/", nil), nil)))
+			e.must(h(echo.New().NewContext(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), nil)))
 		})
 		return out
 	}

@@ -88,7 +88,7 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 		s.close(x, proxy.NotRun(), x.settle(err))
 		return err
 	}
-	x.takes(s.slack, handled)
+	x.takes(s.slack, handled+int64(x.job.Size))
 	x.ahead = s.Proxy.Ahead(context.WithoutCancel(x.client.Context()), x.call, x.pool.Slots())
 	if x.job.Stead, x.rest, err = x.visit.Claim(x.client.Context(), x.pool.Queue.Claims(), x.ask, x.row.ID); err == nil {
 		x.turn, err = x.pool.Queue.Enter(x.client.Context(), x.job)
@@ -179,6 +179,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 		x.hold.Store(hold)
 		pace := func() queue.Pace { live, _ := s.Proxy.Live(x.row.ID); return paceOf(live.Pace(x.job.Size)) }
 		hold.Shows(pace)
+		ended := func(last queue.Pace) { hold.Shows(func() queue.Pace { return last }) }
 		x.row.Outcome, x.row.Engine, x.row.QueueWait = ledger.Running, s.engineOf(hold.Slot), hold.Waited
 		s.note(s.Ledger.Update(x.row))
 		if more := x.trace.Granted(x.row, x.call.Request.Body); more != nil {
@@ -188,8 +189,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 		x.call.Slot, x.call.Begin, x.call.Explain = hold.Slot, hold.Begin, hold.Explain
 		x.call.Idle = func() {
 			took = time.Since(began)
-			last := pace()
-			hold.Shows(func() queue.Pace { return last })
+			ended(pace())
 			hold.Idle()
 		}
 		defer func() { x.row.Slot += cmp.Or(took, time.Since(began)) }()
@@ -197,8 +197,7 @@ func (s *Server) run(ctx context.Context, x *exchange) (report proxy.Report, err
 		before := report
 		report, err = s.Proxy.Serve(ctx, x.call, x.client)
 		if took == 0 { // else it would speak for the next one's
-			last := paceOf(report.Pace(x.job.Size))
-			hold.Shows(func() queue.Pace { return last })
+			ended(paceOf(report.Pace(x.job.Size)))
 		}
 		report.After(&before.Report)
 		if errors.Is(err, queue.ErrPreempted) {

@@ -226,9 +226,7 @@ func (p *program) book(ctx context.Context) (err error) {
 
 // lost gives a request its line in the log whose process died before it could.
 func (p *program) lost(r ledger.Row) {
-	p.log.Warn("request", zap.String("id", r.ID), zap.String("key", r.Key), zap.String("client_request_id", r.ClientRequestID), zap.String("model", r.Model),
-		zap.String("engine", r.Engine), zap.String("class", r.Class), zap.Bool("stream", r.Stream), zap.String("outcome", string(r.Outcome)), zap.String("reason", r.Reason),
-		zap.Time("created", r.Created), zap.String("error", "the process that had the request has died"))
+	p.log.Warn("request", append(api.LogFields(&r), zap.String("reason", r.Reason), zap.Time("created", r.Created), zap.String("error", "the process that had the request has died"))...)
 }
 
 // lineName makes a model's name fit for a line in Redis.
