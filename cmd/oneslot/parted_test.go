@@ -28,14 +28,7 @@ type reading struct {
 
 func (p *proxyUnderTest) asked(ctx context.Context, body string) *reading {
 	p.t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	resp, err := p.client.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	resp := p.begin(ctx, body)
 	a := &reading{Response: resp, over: make(chan struct{})}
 	go func() {
 		defer close(a.over)
@@ -45,6 +38,25 @@ func (p *proxyUnderTest) asked(ctx context.Context, body string) *reading {
 		a.text = string(text)
 	}()
 	return a
+}
+
+// said sends a request in a version of HTTP over a connection of its own, and returns at
+// the status line of the response.
+func (p *proxyUnderTest) said(version, body string) (net.Conn, *http.Response) {
+	p.t.Helper()
+	conn, err := p.dial(p.t.Context(), "tcp", "proxy.test:80")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = conn.Close() })
+	go func() {
+		_, _ = io.WriteString(conn, "POST /v1/chat/completions "+version+"\r\nHost: proxy.test\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
+	}()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return conn, resp
 }
 
 // last is the end of a text.
@@ -121,19 +133,7 @@ func TestLeavesTheLineAfterItHasSpoken(t *testing.T) {
 				p := start(t, longRun, "limits: {write_timeout: 2s}")
 				p.open(t.Context(), hello)
 				p.until(func(s simengine.Stats) bool { return s.Running == 1 })
-				conn, err := p.dial(t.Context(), "tcp", "proxy.test:80")
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer conn.Close()
-				body := hello
-				go func() {
-					_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: proxy.test\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
-				}()
-				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn, resp := p.said("HTTP/1.1", hello)
 				<-time.After(time.Second)
 				end(conn)
 				<-time.After(15 * time.Second) // the next heartbeat and its time
@@ -181,19 +181,7 @@ func TestOldClientWaits(t *testing.T) {
 		p := start(t, longRun, "")
 		p.open(t.Context(), hello)
 		p.until(func(s simengine.Stats) bool { return s.Running == 1 })
-		conn, err := p.dial(t.Context(), "tcp", "proxy.test:80")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		body := ask(true, `,"max_tokens":9`)
-		go func() {
-			_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.0\r\nHost: proxy.test\r\nContent-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body)
-		}()
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, resp := p.said("HTTP/1.0", ask(true, `,"max_tokens":9`))
 		text, err := io.ReadAll(resp.Body)
 		if err != nil || len(resp.TransferEncoding) > 0 || !strings.HasPrefix(string(text), ": queue position=1 of=1\n\n") || !strings.HasSuffix(string(text), "data: [DONE]\n\n") {
 			t.Errorf("got %v, %q, %v", resp.Header, last(string(text)), err)

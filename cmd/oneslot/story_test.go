@@ -22,8 +22,8 @@ type stream struct {
 	whole  chan reply // gets the reply when it has ended
 }
 
-// open sends a streamed request, returns at its status line, and reads on.
-func (p *proxyUnderTest) open(ctx context.Context, body string) *stream {
+// begin sends a request and returns at its status line.
+func (p *proxyUnderTest) begin(ctx context.Context, body string) *http.Response {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -33,6 +33,13 @@ func (p *proxyUnderTest) open(ctx context.Context, body string) *stream {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	return resp
+}
+
+// open sends a streamed request, returns at its status line, and reads on.
+func (p *proxyUnderTest) open(ctx context.Context, body string) *stream {
+	p.t.Helper()
+	resp := p.begin(ctx, body)
 	s := &stream{header: resp.Header, whole: make(chan reply, 1)}
 	go func() { s.whole <- p.read(resp) }()
 	return s
