@@ -48,7 +48,7 @@ func TestFirstContact(t *testing.T) {
 // record stands between a client and the proxy for the length of the test.
 func record(t *testing.T, proxy *stack.Proxy) *transcript.Recorder {
 	t.Helper()
-	recorder, err := transcript.Listen("127.0.0.1:0", proxy.URL)
+	recorder, err := transcript.Listen(t.Context(), "127.0.0.1:0", proxy.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestGoClientResponses(t *testing.T) {
 	p := connect(t, stack.ByEngine, short)
 	p.proxy = watch(t, p.proxy)
 	tests := map[string]func(*testing.T, pair){
-		"plain":     func(t *testing.T, p pair) { sound(t, respond(t, p, 7)) },
+		"plain":     func(t *testing.T, p pair) { sound(t, respond(t, p)) },
 		"stream":    func(t *testing.T, p pair) { bothWays(t, p) },
 		"reasoning": func(t *testing.T, p pair) { bothWays(t, p) },
 		"usage": func(t *testing.T, p pair) {
@@ -44,10 +44,10 @@ func TestGoClientResponses(t *testing.T) {
 }
 
 // respond asks once, unstreamed.
-func respond(t *testing.T, p pair, seed int64, options ...option.RequestOption) *responses.Response {
+func respond(t *testing.T, p pair, options ...option.RequestOption) *responses.Response {
 	t.Helper()
 	c := client(p.proxy)
-	r, err := c.Responses.New(t.Context(), asked(p.engine, seed), options...)
+	r, err := c.Responses.New(t.Context(), asked(p.engine, 7), options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,17 +134,17 @@ func leavesItems(t *testing.T, p pair) {
 		t.Fatal(err)
 	}
 	closed(t, p.proxy, id, "client_gone")
-	sound(t, respond(t, p, 7))
+	sound(t, respond(t, p))
 }
 
 func retriesItems(t *testing.T, p pair) {
-	sound(t, respond(t, p, 7)) // so that the proxy knows how long such a request takes
+	sound(t, respond(t, p)) // so that the proxy knows how long such a request takes
 	var others []*raw
 	for range 4 {
 		others = append(others, open(t, p.proxy, p.engine, 30000))
 	}
 	var seen []int
-	sound(t, respond(t, p, 7, option.WithMaxRetries(2), option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	sound(t, respond(t, p, option.WithMaxRetries(2), option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 		response, err := next(r)
 		if err == nil {
 			seen = append(seen, response.StatusCode)

@@ -135,8 +135,8 @@ func without(t *testing.T, proxy *stack.Proxy) string {
 			}
 		}
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		if strings.Contains(r.URL.Path, theirID) {
-			r.URL.Path = strings.Replace(r.URL.Path, theirID, keep(t, proxy), 1)
+		if before, after, theirs := strings.Cut(r.URL.Path, theirID); theirs {
+			r.URL.Path = before + keep(t, proxy) + after
 		}
 		pass.ServeHTTP(w, r)
 	}))

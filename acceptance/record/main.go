@@ -27,7 +27,7 @@ func run(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	recorder, err := transcript.Listen(args[0], args[1])
+	recorder, err := transcript.Listen(ctx, args[0], args[1])
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -34,12 +35,12 @@ type Recorder struct {
 }
 
 // Listen begins to record what goes to the target. The address may have port 0.
-func Listen(address, target string) (*Recorder, error) {
+func Listen(ctx context.Context, address, target string) (*Recorder, error) {
 	to, err := url.Parse(target)
 	if err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("transcript: %w", err)
 	}
