@@ -74,6 +74,7 @@ func (s *Server) decode(c echo.Context, x *exchange, a surface.API) error {
 		ID:    x.row.ID, Key: x.row.Key, Request: req, Talk: talk, Field: field,
 		Budget: ask, Sources: req.IncludeSources || s.cfg.Sources,
 	}
+	x.job.Near = s.Proxy.Near(x.call, pool.Engines)
 	return nil
 }
 

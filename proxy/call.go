@@ -9,6 +9,7 @@ import (
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/budget"
+	"oneslot/proxy/cache"
 	"oneslot/proxy/surface"
 	"oneslot/reasoning"
 	"oneslot/usage"
@@ -45,7 +46,8 @@ type Call struct {
 	// may know that it was lost. Nil means that it stands for itself.
 	Explain func(error) error
 
-	ahead *ahead // nil unless Ahead counts its prompt
+	ahead *ahead      // nil unless Ahead counts its prompt
+	trace cache.Trace // nil unless Near was asked
 }
 
 // yields reports whether nothing is to be given out, since the slot goes to a

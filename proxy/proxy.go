@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,6 +90,7 @@ type target struct {
 type Proxy struct {
 	cfg     Config
 	targets map[string]*target // by slot name
+	seed    maphash.Seed       // of traces
 	buffers buffers
 
 	mu   sync.Mutex // guards runs
@@ -97,7 +99,7 @@ type Proxy struct {
 
 // New returns a Proxy for the targets, whose slots are named by their engines.
 func New(targets []Target, cfg Config) *Proxy {
-	p := &Proxy{cfg: cfg.withDefaults(), targets: map[string]*target{}, runs: map[string]*live{}}
+	p := &Proxy{cfg: cfg.withDefaults(), targets: map[string]*target{}, runs: map[string]*live{}, seed: maphash.MakeSeed()}
 	for _, t := range targets {
 		counter := t.Counter
 		local, _ := counter.(cache.Encoder)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"oneslot/internal/openai"
+	"oneslot/proxy/cache"
+	"oneslot/proxy/engine"
 	sse "oneslot/proxy/events"
 	"oneslot/reasoning"
 
@@ -165,6 +167,7 @@ func (p *pump) speak(now time.Time) {
 
 // arrive begins the visit of a run in the engine's prefix cache.
 func (p *pump) arrive() {
+	p.order.watch.Pass(p.order.info, p.call.trace)
 	if p.order.watch.Follows(p.order.info) {
 		p.visit.Begin(p.run.life, p.order.body, p.order.prompt, p.before)
 	}
@@ -201,4 +204,24 @@ func (o *order) divide(text string) (thinking, answer string, ok bool) {
 	_, closed := parser.Boundary()
 	take(parser.Close())
 	return t.String(), a.String(), closed && t.Len() > 0
+}
+
+// Near returns the slots of those engines that have read most of a call's prompt before:
+// none where none has read any of it, or where there is only one.
+func (p *Proxy) Near(call *Call, engines []*engine.Engine) (near []string) {
+	if len(engines) < 2 {
+		return nil
+	}
+	call.trace = cache.NewTrace(p.seed, call.Request.Body)
+	most := 1
+	for _, e := range engines {
+		n := p.targets[e.Slots()[0]].watch.Shares(call.trace)
+		if n > most {
+			most, near = n, nil
+		}
+		if n == most {
+			near = append(near, e.Slots()...)
+		}
+	}
+	return near
 }

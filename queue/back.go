@@ -173,7 +173,7 @@ func (q *Queue) compare(there map[string]bool) (missing []line.Ticket, strange [
 	defer q.mu.Unlock()
 	for id, s := range q.jobs {
 		if s.waits() && !there[id] {
-			missing = append(missing, line.Ticket{ID: id, Key: s.job.Key, User: s.job.User, Class: s.job.Class, Arrival: s.arrival, Cost: q.forecast.Expect(s.job.asked()).Microseconds()})
+			missing = append(missing, line.Ticket{ID: id, Key: s.job.Key, User: s.job.User, Class: s.job.Class, Arrival: s.arrival, Cost: q.forecast.Expect(s.job.asked()).Microseconds(), Prefer: q.prefer(s.job)})
 		}
 	}
 	for id, ours := range there {

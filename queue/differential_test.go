@@ -198,6 +198,10 @@ func (s *schedule) user() string {
 	return []string{"1f", "a", "0\xff:"}[s.IntN(3)]
 }
 
+// prefer is some of the slots, now and then one that there is not. It takes no luck, so
+// that what else happens does not hang on it.
+func (s *schedule) prefer() line.Berths { return line.Berths(uint64(s.made) * 0x9e3779b9 >> 7 & 0xf) }
+
 func (s *schedule) id() string {
 	if len(s.tickets) == 0 || s.IntN(10) == 0 {
 		return id(s.IntN(100))
@@ -334,7 +338,8 @@ func (s *schedule) step() line.Step {
 		if t := s.ticket(); s.IntN(8) == 0 && t.Arrival != 0 {
 			j.Of, j.Arrival = t.ID, t.Arrival
 		}
-		s.tickets = append(s.tickets, line.Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class})
+		j.Prefer = s.prefer()
+		s.tickets = append(s.tickets, line.Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Prefer: j.Prefer})
 		return j
 	case 7, 8:
 		return line.Leave{IDs: s.ids()}
@@ -397,7 +402,7 @@ func (s *schedule) step() line.Step {
 func (s *schedule) twins() line.Step {
 	var r line.Rejoin
 	for range 2 + s.IntN(2) {
-		t := line.Ticket{ID: id(1000 - s.made), Key: s.key(), User: s.user(), Class: Class(s.IntN(3) / 2), Arrival: s.now.UnixMicro() - 7}
+		t := line.Ticket{ID: id(1000 - s.made), Key: s.key(), User: s.user(), Class: Class(s.IntN(3) / 2), Arrival: s.now.UnixMicro() - 7, Prefer: s.prefer()}
 		s.made++
 		r.Tickets, s.tickets = append(r.Tickets, t), append(s.tickets, t)
 	}

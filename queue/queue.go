@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -229,4 +230,12 @@ func (q *Queue) quit() (err error) {
 		}
 	}
 	return storeDown(err)
+}
+
+// prefer is the slots near a job.
+func (q *Queue) prefer(j Job) (some line.Berths) {
+	for _, name := range j.Near {
+		some = some.With(slices.Index(q.cfg.Slots, name))
+	}
+	return some
 }

@@ -22,6 +22,7 @@ type Job struct {
 	Most  int          // tokens that its answer may have, for predictions; 0: nothing bounds it
 	Limit int          // how many of its key may wait; 0: Config.MaxWaitingPerKey
 	Stead claims.Place // the place that it takes over; zero: one of its own
+	Near  []string     // slots it is given rather than others that are free when its turn comes
 	// Patience is how long the job's client lives. A job that is likelier than not
 	// to wait for longer is refused as a Hopeless one. Zero means for ever.
 	Patience time.Duration
@@ -74,7 +75,7 @@ func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 // join asks the store for a place. On an error the job is out again.
 func (q *Queue) join(s *seat) error {
 	j, cost := s.job, q.forecast.Came(s.job.asked()).Microseconds()
-	reply, err := q.apply(line.Join{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Limit: j.Limit, Cost: cost, Arrival: j.Stead.Arrival, Of: j.Stead.ID})
+	reply, err := q.apply(line.Join{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Limit: j.Limit, Cost: cost, Arrival: j.Stead.Arrival, Of: j.Stead.ID, Prefer: q.prefer(j)})
 	if err == nil && reply.Verdict != line.Done {
 		q.forget(s)
 		return refused(reply.Verdict, q.retryAfter(reply.Running))

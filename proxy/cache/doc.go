@@ -7,6 +7,14 @@
 // missing: what it adds is the engine's own prompt total less the own count, and
 // is spread over the messages.
 //
+// # Which engine
+//
+// A Watch also remembers, as hashes of text, the beginnings of the prompts that its
+// engine has run since it was started, so that a prompt may be given to the engine that
+// has read most of it. This is a guess that is never waited for: no tokenizer is asked,
+// since that would keep the request from its line, and it is not known what an engine
+// has dropped.
+//
 // # Never in the way
 //
 // A visit tokenizes in a goroutine of its own, which begins with the first token

@@ -36,6 +36,7 @@ type Watch struct {
 	over  []closing     // answers to be remembered, the oldest first
 	busy  bool          // over is being worked on
 	left  time.Time     // when the latest visit ended; the engine was there
+	trail trail
 }
 
 // silence is that nothing can tokenize for an engine. It ends with that engine,

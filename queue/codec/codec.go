@@ -12,10 +12,10 @@ import (
 func Encode(s line.Step) (script string, args []any) {
 	switch s := s.(type) {
 	case line.Join:
-		return "line_join", []any{s.ID, uint8(s.Class), s.Key, s.Limit, s.Cost, s.User, s.Arrival, s.Of}
+		return "line_join", []any{s.ID, uint8(s.Class), s.Key, s.Limit, s.Cost, s.User, s.Arrival, s.Of, uint64(s.Prefer)}
 	case line.Rejoin:
 		for _, t := range s.Tickets {
-			args = append(args, t.ID, uint8(t.Class), t.Arrival, t.Cost, t.Key, t.User)
+			args = append(args, t.ID, uint8(t.Class), t.Arrival, t.Cost, t.Key, t.User, uint64(t.Prefer))
 		}
 		return "line_rejoin", args
 	case line.Leave:
@@ -152,9 +152,11 @@ func (d *decoder) view() *line.View {
 		class, rest, _ := strings.Cut(rest, " ")
 		arrival, rest, _ := strings.Cut(rest, " ")
 		cost, rest, _ := strings.Cut(rest, " ")
+		prefer, rest, _ := strings.Cut(rest, " ")
 		user, key, whole := strings.Cut(rest, " ")
-		numbers := decoder{raw: []any{class, arrival, cost}}
+		numbers := decoder{raw: []any{class, arrival, cost, prefer}}
 		t.Owner, t.Key, t.User, t.Class, t.Arrival, t.Cost = owner, key, user, line.Class(numbers.int()), numbers.int(), numbers.int()
+		t.Prefer = line.Berths(numbers.int()) //nolint:gosec // as it was sent, never negative
 		d.bad = d.bad || numbers.bad || !whole
 		v.Tickets = append(v.Tickets, t)
 	})

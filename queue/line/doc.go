@@ -25,6 +25,8 @@
 //     class is empty, and have room for three centuries.
 //   - A slot is handed to a job only if it is clean. An unclean one is handed to
 //     the owner of whoever is next, to make its engine idle; the ticket stays.
+//   - Of several clean slots a job is handed one that it prefers, else the first. What
+//     is preferred changes neither the order nor when anybody gets a slot.
 //   - Every hand-out has a number, the fence, higher than all before. Free and Mark
 //     count only by the number of the present hold.
 //   - An owner whose lease is over loses its tickets, and its slots become free and

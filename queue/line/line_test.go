@@ -136,6 +136,45 @@ func TestIllSlotHoldsNobodyUp(t *testing.T) {
 	p.want("a!aborting a:z |")
 }
 
+// TestPreference decides between free slots only: not who is next, and nobody waits for
+// a slot that is lent or not clean.
+func TestPreference(t *testing.T) {
+	second, third := line.Berths(0).With(1), line.Berths(0).With(2)
+	p := start(t, "one", "two", "three").clean()
+	p.do(line.Join{ID: "x", Prefer: third})
+	p.want("- - a:x |")
+	y := p.do(line.Join{ID: "y", Prefer: third.With(1)}).Grants[0]
+	p.want("- a:y a:x |")
+	z := p.do(line.Join{ID: "z", Prefer: second}).Grants[0]
+	p.want("a:z a:y a:x |")
+	p.do(line.Join{ID: "p"})
+	p.do(line.Join{ID: "q", Prefer: second})
+	p.do(line.Free{Slot: y.Slot, Fence: y.Fence, Clean: true})
+	p.want("a:z a:p a:x | q")
+	p.do(line.Free{Slot: z.Slot, Fence: z.Fence, Clean: true})
+	p.want("a:q a:p a:x |")
+}
+
+// TestPreferenceOfWaiters: when several slots become free at one moment, each job in
+// turn is given one that it prefers.
+func TestPreferenceOfWaiters(t *testing.T) {
+	p := start(t, "one", "two", "three").clean()
+	p.do(line.Switch{To: line.Paused})
+	p.do(line.Join{ID: "x", Prefer: line.Berths(0).With(2).With(-1).With(64)})
+	p.do(line.Rejoin{Tickets: []line.Ticket{{ID: "y", Arrival: p.now.UnixMicro() + 9, Prefer: line.Berths(0).With(2).With(1)}}})
+	p.do(line.Switch{To: line.Open})
+	p.want("- a:y a:x |")
+}
+
+// TestUncleanIsNotPreferred: the job is given another slot, and does not wait.
+func TestUncleanIsNotPreferred(t *testing.T) {
+	p := start(t, "one", "two").clean()
+	x := p.do(line.Join{ID: "x", Prefer: line.Berths(0).With(1)}).Grants[0]
+	p.do(line.Free{Slot: x.Slot, Fence: x.Fence})
+	p.do(line.Join{ID: "y", Prefer: line.Berths(0).With(1)})
+	p.want("a:y ? |")
+}
+
 // TestOwnLimit: a key's own limit holds in place of the common one, above and below it.
 func TestOwnLimit(t *testing.T) {
 	p := start(t, "one")

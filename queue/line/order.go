@@ -12,6 +12,9 @@ type Ticket struct {
 	// clock, made unique. It is kept when a ticket joins again.
 	Arrival int64
 	Cost    int64 // the slot time it may take, in microseconds; for predictions only
+	// Prefer is the slots it is given rather than others, if they are free when its turn
+	// comes: it neither waits for them nor comes before anybody.
+	Prefer Berths
 }
 
 func (t *Ticket) purse() Purse { return Purse{Class: t.Class, Key: t.Key} }

@@ -27,7 +27,7 @@ func (l *Line) join(j Join) {
 		l.arrival = max(l.arrival+1, l.now)
 	}
 	l.out.Arrival = cmp.Or(j.Arrival, l.arrival)
-	l.insert(Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Arrival: l.out.Arrival, Cost: j.Cost})
+	l.insert(Ticket{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Arrival: l.out.Arrival, Cost: j.Cost, Prefer: j.Prefer})
 }
 
 // present answers a join whose job is there already: a repeated one as the
@@ -134,4 +134,35 @@ func (l *Line) count(e *entry, n int) {
 		a.group.waiting += n
 		l.file(a)
 	}
+}
+
+// Berths is a set of slots, by their index in Rules.Slots.
+type Berths uint64
+
+// most is how many slots can be in a set: a double has that many bits.
+const most = 53
+
+// With is the set with a slot more. Slots beyond the first 53 are in none.
+func (b Berths) With(index int) Berths {
+	if index < 0 || index >= most {
+		return b
+	}
+	return b | 1<<index
+}
+
+func (b Berths) has(index int) bool { return b>>index&1 == 1 }
+
+// ready finds a clean slot that is free, the first of those preferred or, if there is
+// none, the first of all; nil if there is none at all.
+func (l *Line) ready(prefer Berths) (first *Berth) {
+	for i, s := range l.slots {
+		switch {
+		case s.State != Idle || !s.Clean:
+		case prefer.has(i):
+			return s
+		case first == nil:
+			first = s
+		}
+	}
+	return first
 }

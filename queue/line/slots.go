@@ -171,14 +171,13 @@ func (l *Line) grant() {
 	if l.gate != Open || l.now < l.quiet {
 		return
 	}
-	for _, s := range l.slots {
-		if s.State != Idle || !s.Clean {
-			continue
+	for l.ready(0) != nil {
+		head := l.next()
+		if head == nil {
+			return
 		}
-		if head := l.next(); head != nil {
-			l.withdraw(head)
-			l.hand(s, head.Ticket, Busy)
-		}
+		l.withdraw(head)
+		l.hand(l.ready(head.Prefer), head.Ticket, Busy)
 	}
 	head := l.next()
 	if head == nil {

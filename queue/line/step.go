@@ -29,6 +29,7 @@ type (
 		// one stood, whatever the limits. Of is that job; it leaves the line if it is there.
 		Arrival int64
 		Of      string
+		Prefer  Berths // see Ticket
 	}
 	// Rejoin puts tickets back that the store has lost, in their old order and
 	// whatever the limits. Those still there are left alone.

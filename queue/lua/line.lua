@@ -2,8 +2,8 @@
 -- every other script of this folder. They say in Lua what queue/line says in Go, with
 -- the same names.
 --
--- KEYS[1]  tickets  hash, id -> "owner class arrival cost user key" of those that wait
--- KEYS[2]  queues   zset of equal scores, "class length key user arrival id owner cost user" of
+-- KEYS[1]  tickets  hash, id -> "owner class arrival cost prefer user key" of those that wait
+-- KEYS[2]  queues   zset of equal scores, "class length key user arrival id owner cost prefer user" of
 --                   each ticket, so that those of an account stand together, in order; the
 --                   first user is empty unless the users of the key are told apart
 -- KEYS[3]  index    zset of equal scores, where accounts are filed: those that wait and do not

@@ -8,9 +8,10 @@
 -- ARGV[18] user of the key, empty if users are not told apart
 -- ARGV[19] arrival of a job whose place it takes, whatever the limits; 0: of none
 -- ARGV[20] that job, which leaves
+-- ARGV[21] the slots it is given rather than others, a number with a bit for each
 -- returns  DONE with arrival and, unless in a crowd, place, DUPLICATE, CLOSED, ALL_POISONED, ALL_DOWN, FULL or KEY_LIMIT
 local id, class, key = ARGV[own], ARGV[own + 1], ARGV[own + 2]
-local ticket = {id = id, class = class, key = key, cost = tonumber(ARGV[own + 4]), user = ARGV[own + 5], purse = class .. ' ' .. key}
+local ticket = {id = id, class = class, key = key, cost = tonumber(ARGV[own + 4]), user = ARGV[own + 5], prefer = tonumber(ARGV[own + 8]), purse = class .. ' ' .. key}
 local place_of = tonumber(ARGV[own + 6])
 local queue, index -- where a ticket in line stands, and how many before it
 local limit = ARGV[own + 3] == '0' and ARGV[5] or ARGV[own + 3]
@@ -60,10 +61,7 @@ end
 
 -- at_once finds the slot that a job gets without standing in line.
 local function at_once()
-  if books.waiting > 0 or not granting() then return nil end
-  for _, s in ipairs(slots) do
-    if s.state == IDLE and s.clean == 1 then return s end
-  end
+  if books.waiting == 0 and granting() then return ready(ticket.prefer) end
 end
 
 if not present() then

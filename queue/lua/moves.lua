@@ -41,7 +41,7 @@ local function insert(t)
   if t.cost == 0 then t.cost = books.typical end
   local a = open(t)
   call('ZADD', QUEUES, 0, member(a, t))
-  call('HSET', TICKETS, t.id, format('%s %s %.0f %.0f %s ', me, t.class, t.arrival, t.cost, t.user) .. t.key)
+  call('HSET', TICKETS, t.id, format('%s %s %.0f %.0f %.0f %s ', me, t.class, t.arrival, t.cost, t.prefer, t.user) .. t.key)
   count(t, a, 1)
   return a
 end
@@ -116,16 +116,27 @@ end
 
 local function granting() return books.gate == OPEN and now >= books.quiet end
 
+-- ready finds a clean slot that is free, the first of those preferred or, if there is
+-- none, the first of all. Prefer is a number with a bit for each.
+local function ready(prefer)
+  local first
+  for i, s in ipairs(slots) do
+    if s.state == IDLE and s.clean == 1 then
+      if math.floor(prefer / 2 ^ (i - 1)) % 2 == 1 then return s end
+      first = first or s
+    end
+  end
+  return first
+end
+
 -- grant hands out what is free: clean slots to those who are next, unclean ones to
 -- the owner of whoever is next then, to make the engine idle.
 local function grant()
   if not granting() then return end
-  for _, s in ipairs(slots) do
-    if s.state == IDLE and s.clean == 1 and books.waiting > 0 then
-      local t = head(upcoming())
-      remove({t}, {t.id})
-      hand(s, t, t.id, BUSY)
-    end
+  while books.waiting > 0 and ready(0) do
+    local t = head(upcoming())
+    remove({t}, {t.id})
+    hand(ready(t.prefer), t, t.id, BUSY)
   end
   local t
   for _, s in ipairs(slots) do

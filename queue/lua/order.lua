@@ -21,9 +21,9 @@ local call, format, match, int, BUSY, BOOKS, INDEX, QUEUES, TICKETS, books, slot
 
 -- parse reads a ticket.
 local function parse(id, record)
-  local owner, class, came, cost, user, key = match(record, '^(%S+) (%d+) (%d+) (%d+) (%S*) (.*)$')
+  local owner, class, came, cost, prefer, user, key = match(record, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%S*) (.*)$')
   return {
-    id = id, owner = owner, class = class, arrival = tonumber(came), cost = tonumber(cost), user = user, key = key,
+    id = id, owner = owner, class = class, arrival = tonumber(came), cost = tonumber(cost), prefer = tonumber(prefer), user = user, key = key,
     purse = class .. ' ' .. key,
   }
 end
@@ -327,17 +327,17 @@ end
 
 -- member is how a ticket is written in QUEUES.
 local function member(a, t)
-  return a.prefix .. digits(t.arrival) .. t.id .. ' ' .. t.owner .. ' ' .. int(t.cost) .. ' ' .. t.user
+  return a.prefix .. digits(t.arrival) .. t.id .. ' ' .. t.owner .. ' ' .. int(t.cost) .. ' ' .. int(t.prefer) .. ' ' .. t.user
 end
 
 -- head is the first ticket of an account that has some.
 local function head(a)
   local text = call('ZRANGEBYLEX', QUEUES, '[' .. a.prefix, '(' .. a.prefix .. ':', 'LIMIT', 0, 1)[1]
   local arrival, rest = string.sub(text, #a.prefix + 1, #a.prefix + 16), string.sub(text, #a.prefix + 17)
-  local id, owner, cost, user = match(rest, '^(%S+) (%S+) (%d+) (%S*)$')
+  local id, owner, cost, prefer, user = match(rest, '^(%S+) (%S+) (%d+) (%d+) (%S*)$')
   return {
     id = id, owner = owner, class = a.class, arrival = tonumber(arrival), cost = tonumber(cost), user = user,
-    key = string.sub(a.purse, 3), purse = a.purse,
+    prefer = tonumber(prefer), key = string.sub(a.purse, 3), purse = a.purse,
   }
 end
 

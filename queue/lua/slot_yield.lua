@@ -9,7 +9,7 @@ if not s or s.asked ~= ASKED then
   verdict = STALE
 elseif s.state == BUSY then
   local class, key = match(s.purse, '^(%d+) (.*)$')
-  insert({id = s.id, class = class, arrival = s.came, cost = s.cost, key = key, user = s.user, purse = s.purse})
+  insert({id = s.id, class = class, arrival = s.came, cost = s.cost, key = key, user = s.user, prefer = 0, purse = s.purse})
   arrival = s.came
   s.state, s.id, s.user, s.purse, s.since, s.cost, s.changed = ABORTING, '', '', NOBODY, now, 0, true
 end
