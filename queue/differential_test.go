@@ -84,17 +84,75 @@ func diverge(store *redisStore, cfg Config, seed int) string {
 			step = s.step()
 		}
 		by := line.Caller{Owner: s.by, Epoch: s.epoch[s.by]}
-		want := policy.Apply(s.now, by, step)
-		got, err := store.apply(context.Background(), by, step)
-		if err != nil {
-			return fmt.Sprintf("step %d: %s takes %T%+v: %v", i, by.Owner, step, step, err)
-		}
-		if !reflect.DeepEqual(want, got) {
-			return fmt.Sprintf("step %d: %s takes %T%+v\n go  %+v %+v\n lua %+v %+v", i, by.Owner, step, step, want, want.View, got, got.View)
+		want, diff := both(policy, store, by, step)
+		if diff != "" {
+			return fmt.Sprintf("step %d: %s", i, diff)
 		}
 		s.learn(by, want)
 	}
 	return ""
+}
+
+// both has the policy and the scripts take a step, and describes how they differ.
+func both(policy *line.Line, store *redisStore, by line.Caller, step line.Step) (want line.Reply, diff string) {
+	want = policy.Apply(time.UnixMicro(store.clock()), by, step)
+	got, err := store.apply(context.Background(), by, step)
+	switch {
+	case err != nil:
+		diff = fmt.Sprintf("%s takes %T%+v: %v", by.Owner, step, step, err)
+	case !reflect.DeepEqual(want, got):
+		diff = fmt.Sprintf("%s takes %T%+v\n go  %+v %+v\n lua %+v %+v", by.Owner, step, step, want, want.View, got, got.View)
+	}
+	return want, diff
+}
+
+// TestSlotsOfWaiters: of several slots that are clean and free at one moment, both
+// stores give each job in turn one that it prefers, else the first that is left.
+func TestSlotsOfWaiters(t *testing.T) {
+	t.Parallel()
+	store, err := newRedisStore(startRedis(t).client(t), threeSlots("waiters"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if where, diff := lendTogether(store, threeSlots("waiters")); diff != "" || !reflect.DeepEqual(where, map[string]string{id(1): "d", id(2): "b c", id(3): "a"}) {
+		t.Errorf("they are at %v %s", where, diff)
+	}
+}
+
+func threeSlots(name string) Config {
+	return Config{Name: name, Slots: []string{"a", "b c", "d"}}.WithDefaults()
+}
+
+// lendTogether plays what random schedules hardly ever come to: jobs come while the line
+// is paused and three slots are clean and free, and it is opened. It returns where each
+// job is then, by the policy, and the first difference to that.
+func lendTogether(store *redisStore, cfg Config) (where map[string]string, diff string) {
+	now := time.Unix(1_700_000_000, 0).UnixMicro()
+	store.clock = func() int64 { return now }
+	policy, by := line.New(cfg.rules(cfg.Lease)), line.Caller{Owner: "x-1"}
+	do := func(step line.Step) (r line.Reply) {
+		if diff == "" {
+			now++
+			r, diff = both(policy, store, by, step)
+			by.Epoch = r.Epoch
+		}
+		return r
+	}
+	given := do(line.Join{ID: id(0)}).Grants
+	for len(given) > 0 { // first to be made idle, then to the job, which ends
+		g := given[0]
+		given = append(given[1:], do(line.Free{Slot: g.Slot, Fence: g.Fence, Clean: true}).Grants...)
+	}
+	second, third := line.Berths(0).With(1), line.Berths(0).With(2)
+	do(line.Switch{To: line.Paused})
+	do(line.Join{ID: id(1), Prefer: third.With(52)})
+	do(line.Join{ID: id(2), Prefer: third | second})
+	do(line.Rejoin{Tickets: []line.Ticket{{ID: id(3), Arrival: now + 9, Prefer: third}}})
+	where = map[string]string{}
+	for _, g := range do(line.Switch{To: line.Open}).Grants {
+		where[g.ID] = g.Slot
+	}
+	return where, diff
 }
 
 func wipe(store *redisStore) error {

@@ -9,7 +9,7 @@ import (
 )
 
 // mutants are faults put into the scripts on purpose, one at a time. Each must
-// make some schedule of TestTwoStores differ.
+// make some schedule of TestTwoStores differ, or what TestSlotsOfWaiters plays.
 var mutants = []struct{ file, old, new string }{
 	{"line", "s.fence == fence and s.owner == me", "s.owner == me"},
 	{"line", "s.fence == fence and s.owner == me", "s.fence == fence"},
@@ -61,6 +61,8 @@ var mutants = []struct{ file, old, new string }{
 	{"moves", "t.cost, t.prefer, t.user)", "t.cost, 0, t.user)"},
 	{"order", "int(t.prefer) .. ' '", "'0 '"},
 	{"order", "prefer = tonumber(prefer), key", "prefer = 0, key"},
+	{"order", "prefer = tonumber(prefer), user", "prefer = 0, user"},
+	{"moves", "while books.waiting > 0 and ready(0)", "while books.waiting > 1 and ready(0)"},
 	{"line_join", "return ready(ticket.prefer)", "return ready(0)"},
 	{"line_join", "prefer = tonumber(ARGV[own + 8])", "prefer = 0"},
 	{"line_rejoin", "prefer = tonumber(ARGV[i + 6])", "prefer = 0"},
@@ -235,14 +237,20 @@ func TestMutants(t *testing.T) {
 
 func dies(t *testing.T, client *redis.Client, mutant int) bool {
 	t.Helper()
-	for seed := range 3000 {
-		cfg := randomConfig(seed)
+	broken := func(cfg Config) (*redisStore, Config) {
 		cfg.Name = strings.Repeat("m", mutant+1) + cfg.Name
 		store, err := newRedisStore(client, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		mutate(t, store, mutant)
+		return store, cfg
+	}
+	if _, diff := lendTogether(broken(threeSlots("waiters"))); diff != "" {
+		return true
+	}
+	for seed := range 3000 {
+		store, cfg := broken(randomConfig(seed))
 		if diverge(store, cfg, seed) != "" {
 			return true
 		}
