@@ -130,7 +130,7 @@ func New(deps Deps, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.Client.WriteTimeout = cmp.Or(cfg.Client.WriteTimeout, 30*time.Second)
-	cfg.Client.Rounds = &downstream.Rounds{}
+	cfg.Client.Lag, cfg.Client.Rounds = time.Millisecond, &downstream.Rounds{}
 	cfg.Client.Problem, cfg.Client.Buffers, cfg.Retry.Final = problem, &downstream.Buffers{}, final
 	kept, err := responses.New(cfg.Responses)
 	if err != nil {

@@ -1,7 +1,6 @@
 package downstream
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"net/http"
@@ -30,6 +29,9 @@ type Config struct {
 	// WriteTimeout bounds each write, so that a client that stopped reading is
 	// found. Zero means 30 s.
 	WriteTimeout time.Duration
+	// Lag is how long the end of a stream may wait for that of the response, so that one
+	// write takes both: Flush and Release end that. Zero means that it is sent at once.
+	Lag time.Duration
 	// Parts has a caller who waits for longer go on without the server's goroutine and
 	// buffers, where that can be: the handler asks Holds and calls Part. Zero means
 	// that it stays to the end.
@@ -189,6 +191,9 @@ func (c *Client) tick() {
 		return
 	}
 	defer c.mu.Unlock()
+	if c.late() {
+		c.flush()
+	}
 	if c.closed() {
 		return
 	}
@@ -212,16 +217,6 @@ func (c *Client) tick() {
 	if c.beats() {
 		c.waitOn(time.Now())
 	}
-}
-
-// onlyComments reports whether text has no event.
-func onlyComments(text []byte) bool {
-	for block := range bytes.SplitSeq(text, []byte("\n\n")) {
-		if len(block) > 0 && block[0] != ':' {
-			return false
-		}
-	}
-	return true
 }
 
 // beat adds one sign of life. Whatever is pending stands before it, and is made

@@ -14,7 +14,9 @@
 //   - Each event is one line of data. There is never an id or a retry, and a name
 //     only where the client's API has one: clients break on them. Nothing is
 //     compressed.
-//   - An answer ends once: the first of Whole, Done and Fail counts.
+//   - An answer ends once: the first of Whole, Done and Fail counts. With Config.Lag the
+//     end of a stream, where it is short and no answer is kept, goes out with the end of
+//     the response, whose handler is about to return; if that takes longer, by itself.
 //   - With Config.Keep the answer goes on when its caller is lost: no call fails,
 //     and all that belongs to it is kept on the tape, for a Client that repeats it
 //     to another connection. Without it nothing is kept.

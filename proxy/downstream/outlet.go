@@ -81,16 +81,22 @@ func (o *outlet) pending() bool { return len(o.buf) > 0 }
 
 // flush sends what was written, bounded by the write timeout.
 func (o *outlet) flush() error {
-	// A writer without deadlines (a test's) still takes the bytes.
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout))
-	if len(o.buf) > 0 {
-		_, err := o.inner.Write(o.buf)
-		o.sent()
-		if err != nil {
-			return err
-		}
+	if err := o.leave(); err != nil {
+		return err
 	}
 	return o.control.Flush()
+}
+
+// leave gives what was written to the server, which sends it with what follows.
+func (o *outlet) leave() error {
+	// A writer without deadlines (a test's) still takes the bytes.
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout))
+	if len(o.buf) == 0 {
+		return nil
+	}
+	_, err := o.inner.Write(o.buf)
+	o.sent()
+	return err
 }
 
 // Holds waits until came is closed, or the caller is gone. It reports whether before
@@ -144,7 +150,8 @@ func (c *Client) Close() {
 	defer c.mu.Unlock()
 	if c.ended && c.err == nil {
 		_ = c.out.control.SetWriteDeadline(time.Now().Add(c.out.timeout))
-		_ = c.parted.End() // nobody is left to be told of a caller that does not read it
+		_ = c.parted.End(c.out.buf) // nobody is left to be told of a caller that does not read it
+		c.out.sent()
 	}
 	_ = c.parted.Close()
 }

@@ -1,6 +1,7 @@
 package downstream
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"time"
@@ -89,6 +90,16 @@ var done = []byte("[DONE]")
 
 // oneLine keeps a comment from ending early.
 var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
+
+// onlyComments reports whether text has no event.
+func onlyComments(text []byte) bool {
+	for block := range bytes.SplitSeq(text, []byte("\n\n")) {
+		if len(block) > 0 && block[0] != ':' {
+			return false
+		}
+	}
+	return true
+}
 
 // keepBuf is the largest buffer kept between flushes, in bytes: waiting clients
 // are many and say little.

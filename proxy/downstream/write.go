@@ -64,22 +64,39 @@ func (c *Client) object(status int, body []byte) {
 	c.out.buf = append(c.out.buf, body...)
 }
 
-// end writes the end of the answer, unless it has ended before. write returns what
-// is kept of it.
+// end writes and sends the end of the answer, unless it has ended before. write returns
+// what is kept of it.
 func (c *Client) end(write func() tape.End) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed() {
-		c.ended = true
-		e := write()
-		if c.cfg.Keep != nil {
-			e.Text = bytes.Clone(e.Text)
-			c.cfg.Keep.Tape.Finish(e)
-		}
+		c.finish(write)
 		c.flush()
 	}
 	return c.fault()
 }
+
+func (c *Client) finish(write func() tape.End) {
+	c.ended = true
+	e := write()
+	if c.cfg.Keep != nil {
+		e.Text = bytes.Clone(e.Text)
+		c.cfg.Keep.Tape.Finish(e)
+	}
+}
+
+// mostLag is how much of a stream may lag, in bytes: what the server gathers, and what a
+// connection takes also from one who does not read.
+const mostLag = 2 << 10
+
+// lags reports whether the end of a stream, which has been written, may wait for that of
+// the response: where an answer is kept, what becomes of it is to be known before.
+func (c *Client) lags() bool {
+	return c.cfg.Lag > 0 && c.cfg.Keep == nil && c.timer != nil && c.err == nil && len(c.out.buf) <= mostLag
+}
+
+// late reports whether the end of a stream still waits.
+func (c *Client) late() bool { return c.ended && !c.released && c.err == nil && c.out.pending() }
 
 // add adds events to a stream, and returns them.
 func (c *Client) add(add func(e *Events)) []byte {
@@ -122,7 +139,7 @@ func (c *Client) Write(add func(e *Events)) error {
 func (c *Client) Flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.out.pending() && !c.closed() {
+	if c.out.pending() && (!c.closed() || c.late()) {
 		c.flush()
 	}
 	return c.fault()
@@ -139,9 +156,20 @@ func (c *Client) Whole(body []byte) error {
 // Done ends a stream of OpenAI's.
 func (c *Client) Done() error { return c.End((*Events).Done) }
 
-// End ends a stream with the events that add adds.
+// End ends a stream with the events that add adds. They go out at once, or lag behind as
+// Config.Lag says.
 func (c *Client) End(add func(e *Events)) error {
-	return c.end(func() tape.End { return tape.End{Text: c.add(add)} })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed() {
+		c.finish(func() tape.End { return tape.End{Text: c.add(add)} })
+		if c.lags() {
+			c.timer.Reset(c.cfg.Lag)
+		} else {
+			c.flush()
+		}
+	}
+	return c.fault()
 }
 
 // Fail tells the caller what went wrong, in the words of its Voice: with its
@@ -187,10 +215,14 @@ func (c *Client) refuse(p *openai.Problem) {
 	c.object(status, c.cfg.Voice.Problem(p))
 }
 
-// Release stops the heartbeats. Nothing is written after it returns.
+// Release stops the heartbeats. Nothing is written after it returns, but what the end of
+// the response takes along.
 func (c *Client) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.late() && c.parted == nil {
+		c.err = c.out.leave()
+	}
 	c.released = true
 	if c.timer != nil {
 		c.timer.Stop()

@@ -58,8 +58,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil // an empty chunk would be the end
 	}
-	c.frame = append(strconv.AppendInt(c.frame[:0], int64(len(p)), 16), "\r\n"...)
-	c.frame = append(append(c.frame, p...), "\r\n"...)
+	c.frame = chunk(c.frame[:0], p)
 	_, err := c.Conn.Write(c.frame)
 	if cap(c.frame) > keepFrame {
 		c.frame = nil
@@ -106,8 +105,19 @@ func (c *Conn) Again() {
 	_ = c.SetReadDeadline(time.Time{})
 }
 
-// End sends what ends a whole answer.
-func (c *Conn) End() error {
-	_, err := c.Conn.Write([]byte("0\r\n\r\n"))
+// chunk adds p as one.
+func chunk(b, p []byte) []byte {
+	b = append(strconv.AppendInt(b, int64(len(p)), 16), "\r\n"...)
+	return append(append(b, p...), "\r\n"...)
+}
+
+// End sends what ends a whole answer, behind the last of it if that is not sent yet.
+func (c *Conn) End(last []byte) error {
+	c.frame = c.frame[:0]
+	if len(last) > 0 {
+		c.frame = chunk(c.frame, last)
+	}
+	c.frame = append(c.frame, "0\r\n\r\n"...)
+	_, err := c.Conn.Write(c.frame)
 	return err
 }

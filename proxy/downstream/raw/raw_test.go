@@ -85,24 +85,28 @@ func taken(t *testing.T, test func(t *testing.T, c *raw.Conn, far net.Conn, got 
 // before, and the answer is whole only if its end was written.
 func TestAnswerGoesOn(t *testing.T) {
 	long := strings.Repeat("long", 30_000)
-	for _, whole := range []bool{true, false} {
+	for last, whole := range map[string]bool{" end": true, "": true, "-": false} {
 		taken(t, func(t *testing.T, c *raw.Conn, _ net.Conn, got *http.Response) {
 			go func() {
 				c.WriteHeader(500) // too late
-				for _, text := range []string{"second ", "", long, " end"} {
+				for _, text := range []string{"second ", "", long} {
 					if n, err := c.Write([]byte(text)); n != len(text) || err != nil || c.FlushError() != nil || len(c.Header()) > 0 {
 						t.Errorf("writing %d bytes: %d, %v", len(text), n, err)
 					}
 				}
 				if whole {
-					if err := c.End(); err != nil {
+					if err := c.End([]byte(last)); err != nil {
 						t.Error(err)
 					}
 				}
 				_ = c.Close()
 			}()
 			text, err := io.ReadAll(got.Body)
-			if string(text) != "first second "+long+" end" || (err == nil) != whole || got.StatusCode != 200 || !got.Close {
+			want := "first second " + long
+			if whole {
+				want += last
+			}
+			if string(text) != want || (err == nil) != whole || got.StatusCode != 200 || !got.Close {
 				t.Errorf("got %d, %d bytes, error %v, whole %v, close %v", got.StatusCode, len(text), err, whole, got.Close)
 			}
 		})
