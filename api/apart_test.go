@@ -55,7 +55,7 @@ func TestBodyOfOneWhoWaits(t *testing.T) {
 // TestCrashBehindAWait: a panic behind the wait is told and logged like any other, and
 // the slot comes free.
 func TestCrashBehindAWait(t *testing.T) {
-	inBubble(t, setup{cfg: talkative(Config{}), change: func(d *Deps) { d.Proxy = nil }}, func(t *testing.T, e *edge) {
+	inBubble(t, setup{cfg: talkative(Config{}), change: crashes}, func(t *testing.T, e *edge) {
 		for n := range 2 {
 			waits := e.aside(t.Context())
 			e.do(call{method: http.MethodPost, path: "/v1/queue/resume"})

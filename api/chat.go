@@ -90,6 +90,7 @@ func (s *Server) serve(c echo.Context, a surface.API) error {
 	}
 	x.takes(s.slack, handled+int64(x.job.Size))
 	x.ahead = s.Proxy.Ahead(context.WithoutCancel(x.client.Context()), x.call, x.pool.Slots())
+	x.job.Start = func(slot string) bool { return x.rest == nil && x.trace == nil && s.Proxy.Start(x.call, slot) } // else more comes first
 	if x.job.Stead, x.rest, err = x.visit.Claim(x.client.Context(), x.pool.Queue.Claims(), x.ask, x.row.ID); err == nil {
 		x.turn, err = x.pool.Queue.Enter(x.client.Context(), x.job)
 	}
@@ -148,7 +149,7 @@ func (s *Server) leave(x *exchange) {
 	if x.turn != nil { // nobody takes it
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = x.turn.Take(gone, nil)
+		_ = x.turn.Take(gone, func(context.Context, *queue.Hold) error { return errPanic }) // if its work has begun
 		x.ahead()
 	}
 	report := proxy.NotRun()

@@ -158,6 +158,22 @@ func (e *edge) build(s setup) {
 	e.must(err)
 }
 
+// crashes has whoever gets a slot panic as soon as it turns to the engine.
+func crashes(d *Deps) {
+	one, err := engine.New(engine.Config{Name: "spark", URL: "http://crash.test", Dial: func(context.Context, string, string) (net.Conn, error) {
+		near, _ := net.Pipe()
+		return crash{near}, nil
+	}})
+	if err != nil {
+		panic(err)
+	}
+	d.Proxy = proxy.New([]proxy.Target{{Engine: one}}, proxy.Config{})
+}
+
+type crash struct{ net.Conn }
+
+func (crash) Write([]byte) (int, error) { panic("CANARY") }
+
 func counted(line *queue.Queue) *metrics.Metrics {
 	m := metrics.New(func() error { return nil })
 	m.Watch(line)

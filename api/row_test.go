@@ -74,7 +74,7 @@ func outcomes() []outcome {
 	late := setup{queue: queue.Config{MaxWait: time.Second}}
 	cut := setup{sim: simengine.Config{Scripts: []script.Script{{script.Answer("x"), script.Sleep(time.Second), script.Cut()}}}}
 	small := setup{sim: simengine.Config{ContextLength: 4}}
-	crash := setup{change: func(d *Deps) { d.Proxy = nil }}
+	crash := setup{change: crashes}
 	early := setup{change: func(d *Deps) { d.Pools = []*Pool{{Queue: d.Pools[0].Queue}} }}
 	stream := ask(`,"stream":true`, nil)
 	return []outcome{
@@ -215,7 +215,7 @@ func TestCrashes(t *testing.T) {
 			t.Errorf("the log repeats what was thrown: %s", e.logs)
 		}
 	})
-	inBubble(t, setup{change: func(d *Deps) { d.Proxy = nil }}, func(t *testing.T, e *edge) {
+	inBubble(t, setup{change: crashes}, func(t *testing.T, e *edge) {
 		for range 2 { // the second one shows that the slot came free
 			if g := e.do(ask("", nil)); g.status != 500 || g.fault(t).Code != "internal_error" {
 				t.Errorf("got %d %s", g.status, g.body)

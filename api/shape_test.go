@@ -264,7 +264,7 @@ func TestFailuresHaveTheShape(t *testing.T) {
 				t.Errorf("%s: while draining: %d", route, status)
 			}
 		})
-		inBubble(t, setup{change: func(d *Deps) { d.Proxy = nil }}, func(t *testing.T, e *edge) {
+		inBubble(t, setup{change: crashes}, func(t *testing.T, e *edge) {
 			g := e.do(to(""))
 			if err := shaped(route, &http.Response{Header: g.header}, []byte(g.body)); g.status != 500 || err != nil {
 				t.Errorf("%s: a panic got %d %s: %v", route, g.status, g.body, err)

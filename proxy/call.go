@@ -10,6 +10,7 @@ import (
 	"oneslot/internal/openai"
 	"oneslot/proxy/budget"
 	"oneslot/proxy/cache"
+	"oneslot/proxy/engine"
 	"oneslot/proxy/surface"
 	"oneslot/reasoning"
 	"oneslot/usage"
@@ -47,6 +48,7 @@ type Call struct {
 	Explain func(error) error
 
 	ahead *ahead      // nil unless Ahead counts its prompt
+	ready *order      // nil unless Ahead made it
 	trace cache.Trace // nil unless Near was asked
 }
 
@@ -113,6 +115,9 @@ func (p *pump) idle() {
 	p.live.next = time.Time{}
 	p.live.update(p, time.Now()) // the last view of it
 	p.leaveCache()               // before the next one comes
+	if engine.Ends(p.body) {     // so that it finds the connection open
+		p.leaveOff()
+	}
 	p.call.Idle()
 }
 

@@ -5,9 +5,13 @@
 //
 //	engine event -> chunk -> pieces (split) -> meter (usage) -> client
 //
-// One goroutine does all of it, the handler's, with no channel between the
+// One goroutine does all of it, that of whoever called Serve, with no channel between the
 // steps. Complete events that are already at hand go out in one write; before
 // the engine is waited for, everything has been sent.
+//
+// A small request is made ready for its engine while it waits (Ahead), and is sent by
+// whoever gives the slot back (Start), so that the engine need not wait until the next
+// handler has woken up. Serve goes on with it from there.
 //
 // # What is rewritten
 //
@@ -19,7 +23,7 @@
 //
 // # Who writes to the client, and when
 //
-// A Client belongs to the handler. Until it is released, the handler's
+// A Client belongs to whoever called Serve. Until it is released, that
 // goroutine and the heartbeat timer write, under its lock: signs of life while the
 // request waits and while the engine is silent, then the answer. The status line
 // goes out with the first byte, so that an early error has its own status; a

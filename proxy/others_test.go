@@ -3,13 +3,15 @@ package proxy
 import (
 	"testing"
 	"time"
+
+	"oneslot/proxy/watchdog"
 )
 
 // TestWitness: a run of another slot counts if it had begun to answer before the look
 // and something of it came after; what had only waited in a buffer does not count.
 func TestWitness(t *testing.T) {
 	began := time.Now().Add(-time.Hour)
-	spoke := func(r *run) { r.heard.Store(int64(time.Since(r.began))) }
+	spoke := func(r *run) { r.watch.Hear(time.Now()) }
 	came := func(r *run) { r.fresh.Store(int64(time.Since(r.began))); spoke(r) }
 	for name, c := range map[string]struct {
 		slot                 string
@@ -27,6 +29,8 @@ func TestWitness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var all others
 			r := &run{began: began}
+			r.watch.Start(began, watchdog.Config{Headers: 2 * time.Hour, First: 2 * time.Hour, Idle: 2 * time.Hour})
+			defer r.watch.Stop()
 			defer all.enter(c.slot, r)()
 			do := func(f func(*run)) {
 				if f != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/budget"
@@ -15,14 +14,6 @@ import (
 
 	"github.com/tidwall/gjson"
 )
-
-// send has the engine begin.
-func (o *order) send(ctx context.Context, body []byte) (*http.Response, error) {
-	if o.call.Request.Prompt != "" {
-		return o.engine.Complete(ctx, body)
-	}
-	return o.engine.Chat(ctx, body)
-}
 
 // asks are the members that say what is to be gone on with.
 func (o *order) asks() (set []openai.Member) {
@@ -84,33 +75,46 @@ type ahead struct {
 	err    error
 }
 
-// Ahead begins to count the prompt of a call that is about to wait for one of the
-// slots, where its limit will have to be cut to the engine's context, so that the slot
-// need not wait for that. The caller owes a call of end after the last Serve.
+// Ahead makes ready what can be of a call that is about to wait for one of the slots, so
+// that the slot need not wait for that: the engine's request, if it is small, and, where
+// the limit will have to be cut to the engine's context, the count of its prompt. The
+// caller owes a call of end after the last Serve.
 func (p *Proxy) Ahead(ctx context.Context, call *Call, slots []string) (end func()) {
 	end = func() {}
-	if call.Request.MaxTokens == 0 {
-		return end
-	}
 	t, err := p.target(slots[0])
 	if err != nil {
 		return end
 	}
 	info, known := t.engine.Known()
-	if !known || fits(info, call.Request.MaxTokens, call.Request) {
+	if !known {
 		return end
 	}
+	switch o := t.draft(call, info); {
+	case !fits(info, call.Request.MaxTokens, call.Request):
+		return o.countAhead(ctx)
+	case !o.asking() && len(call.Request.Body) <= mostReady:
+		o.write(ctx)
+		call.ready = o
+		return o.drop
+	}
+	return end
+}
+
+// mostReady is the longest body, in bytes, of which the engine's form is held while the
+// request waits. With a longer one the engine is busy for so long that nobody notices.
+const mostReady = 16 << 10
+
+// countAhead begins to count the prompt of a call.
+func (o *order) countAhead(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	o := &order{target: t, call: call, info: info, format: t.read(info)}
-	o.plan = o.newPlan()
-	a := &ahead{done: make(chan struct{}), engine: t.engine, lost: t.engine.Lost(), closed: o.plan.closed}
-	call.ahead = a
+	a := &ahead{done: make(chan struct{}), engine: o.engine, lost: o.engine.Lost(), closed: o.plan.closed}
+	o.call.ahead = a
 	members := o.promptMembers() // here, where a panic is caught
 	go func() {
 		defer close(a.done)
 		var ids []uint32
-		ids, a.err = t.engine.EncodePrompt(ctx, members)
-		if a.length = len(ids); o.watch.Follows(info) {
+		ids, a.err = o.engine.EncodePrompt(ctx, members)
+		if a.length = len(ids); o.watch.Follows(o.info) {
 			a.ids = ids
 		}
 	}()

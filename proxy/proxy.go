@@ -13,6 +13,7 @@ import (
 	"oneslot/proxy/cache"
 	"oneslot/proxy/downstream"
 	"oneslot/proxy/engine"
+	"oneslot/proxy/watchdog"
 	"oneslot/reasoning"
 	"oneslot/usage"
 )
@@ -169,6 +170,7 @@ func (p *Proxy) Serve(ctx context.Context, call *Call, client *downstream.Client
 		}
 		return NotRun(), err
 	}
+	defer o.drop()
 	u := p.newPump(o, client)
 	defer u.leaveCache()
 	defer p.enter(call.ID, u.live)()
@@ -196,11 +198,7 @@ func (p *Proxy) Unsupported(call *Call, slots []string) bool {
 			return false
 		}
 		info, known := t.engine.Known()
-		o := &order{target: t, call: call, info: info, format: t.read(info)}
-		if !known {
-			return false
-		}
-		if plan := o.newPlan(); !plan.unsupported() {
+		if !known || !t.draft(call, info).plan.unsupported() {
 			return false
 		}
 	}
@@ -219,14 +217,17 @@ func (p *Proxy) attempt(ctx context.Context, u *pump) (Report, error) {
 	u.run = r
 	defer context.AfterFunc(ctx, func() { r.stop(context.Cause(ctx)) })()
 	defer context.AfterFunc(u.client.Context(), func() { p.cfg.leave(r) })()
-	r.guard(limits{headers: u.order.engine.Headers(), first: p.cfg.FirstToken, idle: p.cfg.Idle})
+	r.guard(watchdog.Config{Headers: u.order.engine.Headers(), First: p.cfg.FirstToken, Idle: p.cfg.Idle})
 	return u.serve(u.order.body)
 }
 
 // prepare makes the engine's request, as long as anybody wants it.
 func (p *Proxy) prepare(ctx context.Context, t *target, call *Call, client *downstream.Client) (*order, error) {
+	if o := call.made(t); o != nil {
+		return o, nil
+	}
 	wanted := ctx
-	if info, known := t.engine.Known(); !known || call.Budget.Room > 0 || !fits(info, call.Request.MaxTokens, call.Request) { // the engine may be asked
+	if info, known := t.engine.Known(); !known || t.draft(call, info).asking() {
 		var cancel context.CancelFunc
 		wanted, cancel = context.WithCancel(ctx)
 		defer cancel()

@@ -47,7 +47,7 @@ type pump struct {
 
 func (p *Proxy) newPump(o *order, client *downstream.Client) *pump {
 	u := &pump{
-		order: o, call: o.call, client: client, began: time.Now(), live: newLive(o.call.Key), cfg: &p.cfg, pool: &p.buffers,
+		order: o, call: o.call, client: client, began: o.since(), live: newLive(o.call.Key), cfg: &p.cfg, pool: &p.buffers,
 		split: o.splitter(), visit: o.watch.Visit(), thinking: thinkingSoFar{gauge: o.plan.gauge(o.counter)},
 	}
 	u.meter = o.meter(u.pause)
@@ -131,7 +131,7 @@ func (p *pump) take(data string) error {
 	}
 	// Only what says something counts as life, and nothing does after the end.
 	if p.reason == "" && !p.first.IsZero() && (speaks || c.Usage != "" || c.Timings != "") {
-		p.run.hear(now)
+		p.run.watch.Hear(now)
 	}
 	pieces := p.split.Add(&c)
 	p.count(&c)
@@ -244,7 +244,7 @@ func (p *pump) finishSeen(c *openai.Chunk) error {
 		}
 	default:
 		p.reason = finishWord(c.FinishReason)
-		p.run.finish(time.Now())
+		p.run.watch.Finish(time.Now())
 	}
 	return nil
 }

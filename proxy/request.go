@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 
 	"oneslot/internal/openai"
 	"oneslot/proxy/engine"
@@ -54,6 +55,9 @@ type order struct {
 	prompt []uint32 // its tokens, if they were counted for the limit and are still there
 	length int      // how many they are; 0 if they were not counted
 	plan   plan
+	as     int           // Changes of its engine when it was made
+	begun  *engine.Begun // its run has been sent
+	sent   time.Time     // when
 }
 
 // newOrder makes the engine's request of the client's: only the keys that the
@@ -63,11 +67,23 @@ func newOrder(ctx context.Context, t *target, call *Call) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &order{target: t, call: call, info: info, format: t.read(info)}
-	o.plan = o.newPlan()
+	o := t.draft(call, info)
 	o.keepRoom(ctx)
 	o.write(ctx)
 	return o, nil
+}
+
+// draft is an order that is not written yet, for which nobody is asked.
+func (t *target) draft(call *Call, info engine.Info) *order {
+	o := &order{target: t, call: call, as: t.engine.Changes(), info: info, format: t.read(info)}
+	o.plan = o.newPlan()
+	return o
+}
+
+// asking reports whether a tokenizer or the engine is asked for something before the
+// order is written.
+func (o *order) asking() bool {
+	return o.plan.asks && o.plan.ask.Room > 0 || !fits(o.info, o.call.Request.MaxTokens, o.call.Request)
 }
 
 // write makes the body of one run.

@@ -3,12 +3,13 @@ package proxy
 import (
 	"context"
 	"errors"
-	"math"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"oneslot/proxy/engine"
+	"oneslot/proxy/watchdog"
 )
 
 // A run is one request while the engine works on it: who stopped it, and how.
@@ -30,13 +31,9 @@ type run struct {
 	cause atomic.Pointer[error]
 	tasks sync.WaitGroup
 
-	began  time.Time
-	limits limits
-	watch  *time.Timer
-	heard  atomic.Int64 // when the engine last said something, ns after began; 0 is never
-	fresh  atomic.Int64 // when it last said something that was waited for, ns after began
-	opened atomic.Bool  // the headers have come
-	told   atomic.Int64 // when the finish reason came, ns after began; 0 is not yet
+	began time.Time
+	watch watchdog.Watch
+	fresh atomic.Int64 // when the engine last said something that was waited for, ns after began
 }
 
 // newRun begins a run. It outlives ctx, whose values it keeps.
@@ -46,6 +43,59 @@ func newRun(ctx context.Context, o *order, bound time.Duration, stopped func(err
 	r.life, r.over = context.WithCancel(ctx)
 	r.conn, r.close = context.WithCancel(ctx)
 	return r
+}
+
+// Start sends a call that Ahead made ready to the engine of a slot that is its own from
+// now on, and reports whether it did. It does not wait. Serve has to be called then,
+// or end.
+func (p *Proxy) Start(call *Call, slot string) bool {
+	o := call.ready
+	if o == nil || p.targets[slot] != o.target || !o.stands() {
+		return false
+	}
+	o.sent = time.Now()
+	o.begun = o.engine.Begin(o.body, o.call.Request.Prompt != "")
+	return o.begun != nil
+}
+
+// stands reports whether the order would be the same if it were made now.
+func (o *order) stands() bool { return o.as == o.engine.Changes() && o.plan == o.newPlan() }
+
+// made is the order that was made ahead, nil if it is of no use. It is good for one run.
+func (c *Call) made(t *target) *order {
+	o := c.ready
+	c.ready = nil
+	if o != nil && o.begun == nil && (o.target != t || !o.stands()) {
+		return nil
+	}
+	return o
+}
+
+// since is when the run began.
+func (o *order) since() time.Time {
+	if o.begun != nil {
+		return o.sent
+	}
+	return time.Now()
+}
+
+// drop gives up a run that was sent and that nobody goes on with.
+func (o *order) drop() {
+	if o.begun != nil {
+		o.begun.Drop()
+	}
+}
+
+// send has the engine begin.
+func (o *order) send(ctx context.Context, body []byte) (*http.Response, error) {
+	if b := o.begun; b != nil {
+		o.begun = nil
+		return b.Response(ctx)
+	}
+	if o.call.Request.Prompt != "" {
+		return o.engine.Complete(ctx, body)
+	}
+	return o.engine.Chat(ctx, body)
 }
 
 // abortTries are the waits between the tries to abort a run. The second comes
@@ -106,67 +156,19 @@ func (r *run) reason() error {
 	return nil
 }
 
-// limits bound the silence of an engine: until its headers, until its first
-// token, and between two events after that.
-type limits struct {
-	headers, first, idle time.Duration
-}
-
 // guard stops the run when the engine is silent for too long.
-func (r *run) guard(l limits) {
-	r.limits = l
-	// The timer must be in its field before it can fire.
-	r.watch = time.AfterFunc(math.MaxInt64, r.look)
-	r.watch.Reset(min(l.headers, l.first, l.idle))
-}
-
-// look runs on the watch.
-func (r *run) look() {
-	if r.life.Err() != nil {
-		return
+func (r *run) guard(limits watchdog.Config) {
+	limits.Silent = func(s watchdog.Silence) {
+		switch s {
+		case watchdog.NoAnswer:
+			r.stop(ErrNoAnswer)
+		case watchdog.Stalled:
+			r.stop(ErrStalled)
+		case watchdog.NoEnd:
+			r.stop(errTail)
+		}
 	}
-	heard, told := time.Duration(r.heard.Load()), time.Duration(r.told.Load())
-	limit, fault := r.limits.first, ErrNoAnswer
-	switch {
-	case told != 0:
-		heard, limit, fault = told, min(r.limits.idle, tailBound), errTail
-	case heard != 0:
-		limit, fault = r.limits.idle, ErrStalled
-	case !r.opened.Load():
-		limit = min(limit, r.limits.headers)
-	}
-	rest := heard + limit - time.Since(r.began)
-	if rest <= 0 {
-		r.stop(fault)
-		return
-	}
-	r.watch.Reset(rest)
-	switch { // hear or finish may have come in between
-	case told == 0 && r.told.Load() != 0:
-		r.watch.Reset(min(r.limits.idle, tailBound))
-	case heard == 0 && r.heard.Load() != 0:
-		r.watch.Reset(r.limits.idle)
-	}
-}
-
-// tailBound is how long an engine may take to end a stream whose finish reason
-// has come; the usage comes in this time.
-const tailBound = 10 * time.Second
-
-// finish notes that the answer is complete, so that little more is to come.
-func (r *run) finish(now time.Time) {
-	r.told.Store(max(int64(now.Sub(r.began)), 1))
-	r.watch.Reset(min(r.limits.idle, tailBound))
-}
-
-// open notes that the headers have come.
-func (r *run) open() { r.opened.Store(true) }
-
-// hear notes that the engine said something of the answer.
-func (r *run) hear(now time.Time) {
-	if r.heard.Swap(max(int64(now.Sub(r.began)), 1)) == 0 {
-		r.watch.Reset(r.limits.idle)
-	}
+	r.watch.Start(r.began, limits)
 }
 
 // forbidStop rules out that the run is stopped from now on, and reports whether it never
@@ -182,9 +184,7 @@ func (r *run) end() {
 	r.once.Do(func() {})
 	r.over()
 	r.close()
-	if r.watch != nil {
-		r.watch.Stop()
-	}
+	r.watch.Stop()
 	r.tasks.Wait()
 }
 
@@ -225,7 +225,7 @@ func (w *witness) Before() {
 	defer w.all.mu.Unlock()
 	w.seen = map[*run]int64{}
 	for r, slot := range w.all.runs {
-		if slot != w.slot && r.heard.Load() != 0 {
+		if slot != w.slot && r.watch.Heard() {
 			w.seen[r] = 0
 		}
 	}

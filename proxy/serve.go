@@ -19,7 +19,7 @@ func (p *pump) serve(body []byte) (Report, error) {
 	if err != nil {
 		return p.unsent(err)
 	}
-	p.run.open()
+	p.run.watch.Open()
 	p.body = resp.Body
 	defer p.leaveOff()
 	if resp.StatusCode != http.StatusOK {

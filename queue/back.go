@@ -1,7 +1,8 @@
 package queue
 
-// This part is about what comes back: to the line jobs that made room for better ones
-// and those that the store has forgotten, and slot times to those who foretell.
+// This part is about what comes back: slots whose work goes on without them, to the line
+// jobs that made room for better ones and those that the store has forgotten, and slot
+// times to those who foretell.
 
 import (
 	"cmp"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"oneslot/queue/bell"
+	"oneslot/queue/codec"
 	"oneslot/queue/eta"
 	"oneslot/queue/line"
 )
@@ -97,11 +99,22 @@ func (q *Queue) over(s *seat, h *hold, err error) (again bool, _ error) {
 	case q.stopping:
 		return false, ErrStopping
 	}
-	s.hold, s.bell, s.told.at.Place = nil, bell.New(), 0
+	s.hold, s.begun, s.bell, s.told.at.Place = nil, false, bell.New(), 0
 	q.bound(s)
 	s.first, s.late, s.asks = asked{}, asked{}, 0 // a wait of another kind
 	s.yields++
 	return true, nil
+}
+
+// giveBackEarly gives a hold back whose work has nothing more to do with the slot. One
+// that has to stop, or whose lease is in doubt, is seen to when it has returned.
+func (q *Queue) giveBackEarly(s *seat, h *hold) {
+	q.mu.Lock()
+	if h.early = h.cause == nil && q.holds[h.Slot] == h && q.trusts(time.Now()); h.early {
+		delete(q.jobs, s.job.ID)
+		defer q.giveBack(h, true) // once mu is free
+	}
+	q.mu.Unlock()
 }
 
 // yield puts the job of a hold back in line. If the store does not know, the
@@ -173,7 +186,7 @@ func (q *Queue) compare(there map[string]bool) (missing []line.Ticket, strange [
 	defer q.mu.Unlock()
 	for id, s := range q.jobs {
 		if s.waits() && !there[id] {
-			missing = append(missing, line.Ticket{ID: id, Key: s.job.Key, User: s.job.User, Class: s.job.Class, Arrival: s.arrival, Cost: q.forecast.Expect(s.job.asked()).Microseconds(), Prefer: q.prefer(s.job)})
+			missing = append(missing, line.Ticket{ID: id, Key: s.job.Key, User: s.job.User, Class: s.job.Class, Arrival: s.arrival, Cost: q.forecast.Expect(s.job.Asked()).Microseconds(), Prefer: q.prefer(s.job)})
 		}
 	}
 	for id, ours := range there {
@@ -188,7 +201,7 @@ func (q *Queue) compare(there map[string]bool) (missing []line.Ticket, strange [
 // served takes in how long a job had its slot. In Redis the keeper writes it down for
 // all processes: a hand-over waits for nothing that only predictions need.
 func (q *Queue) served(j Job, slot time.Duration) {
-	q.forecast.Served(j.asked().Sample(slot), q.store.lease() > 0)
+	q.forecast.Served(j.Asked().Sample(slot), q.store.lease() > 0)
 }
 
 // consult writes down the latest slot times of this process and reads those of all.
@@ -207,21 +220,9 @@ func (q *Queue) consult(shared *redisStore) {
 func (r *redisStore) times(ctx context.Context, fresh []eta.Sample) ([]eta.Sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
-	args := []any{eta.Most}
-	for _, s := range fresh {
-		args = append(args, fmt.Sprintf("%d %d %d", s.Key, s.Size, s.Slot.Microseconds()))
-	}
+	args := append([]any{eta.Most}, codec.EncodeTimes(fresh)...)
 	list, err := r.scripts["times"].Run(ctx, r.client, []string{r.keys.Of("times")}, args...).StringSlice()
-	var all []eta.Sample
-	for _, text := range slices.Backward(list) {
-		var s eta.Sample
-		var micro int64
-		if _, bad := fmt.Sscan(text, &s.Key, &s.Size, &micro); bad == nil {
-			s.Slot = line.Micros(micro)
-			all = append(all, s)
-		}
-	}
-	return all, err
+	return codec.DecodeTimes(list), err
 }
 
 // pause is how long until the next renewal: shorter where the lease of a process that

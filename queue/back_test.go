@@ -268,7 +268,8 @@ func TestRedisSharesTimes(t *testing.T) {
 	}
 	b := server.bundle(t, e, brisk("spark"))
 	soon(t, "the other process to know them", func() bool { return b.snapshot().Jobs == 256 })
-	if got := b.queue.forecast.Expect(Job{Key: "secret team", Size: 4500}.asked()); got <= 0 {
+	secret := Job{Key: "secret team", Size: 4500}
+	if got := b.queue.forecast.Expect(secret.Asked()); got <= 0 {
 		t.Errorf("a job of the key may take %v", got)
 	}
 	a.close()

@@ -41,7 +41,7 @@
 //     Draining (ErrDraining), the store
 //     stays away for longer than MaxOutage (ErrStoreDown)
 //  13. at the grant, once more: client left, cancelled, lease lost. Work is not
-//     called then.
+//     called then, unless Job.Start has begun it.
 //
 // # Contexts
 //

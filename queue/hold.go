@@ -72,18 +72,18 @@ func (q *Queue) use(ctx context.Context, h *hold) (context.Context, context.Canc
 }
 
 // accept takes a grant over, once however often it is told: in the reply of the
-// step that made it, by message, by poll. It returns the hold if nobody is there
-// for it. While the lease is not trusted it does nothing: the grant is told again
-// by the renewal that brings the trust back.
-func (q *Queue) accept(g line.Grant) *hold {
+// step that made it, by message, by poll. It returns whose it is now, or the hold if
+// nobody is there for it. While the lease is not trusted it does nothing: the grant is
+// told again by the renewal that brings the trust back.
+func (q *Queue) accept(g line.Grant) (*hold, *seat) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if g.Fence <= q.fences[g.Slot] || q.life.Err() != nil {
-		return nil
+		return nil, nil
 	}
 	if !q.trusts(time.Now()) {
 		q.hurry()
-		return nil
+		return nil, nil
 	}
 	if old := q.holds[g.Slot]; old != nil {
 		q.loseLocked(old) // freed just now, or taken away without our knowing
@@ -100,11 +100,11 @@ func (q *Queue) accept(g line.Grant) *hold {
 		if q.wants[g.Slot] == g.Fence { // it was asked for before it was accepted
 			q.preemptLocked(h)
 		}
-		s.bell.Ring()
+		return nil, s
 	default:
-		return h
+		return h, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // lend calls work with the job's hold and sees to what is left afterwards. It
@@ -146,24 +146,24 @@ func (q *Queue) lend(ctx context.Context, s *seat, work func(context.Context, *H
 			q.giveBack(h, lent.idle.Load())
 		}
 	}()
-	if err = context.Cause(held); err != nil {
-		lent.Idle() // it never worked
-	} else if err = work(held, lent); err != nil {
-		err = lent.Explain(err)
-	}
+	err = s.use(held, lent, work)
 	returned = true
 	return false, err
 }
 
-// giveBackEarly gives a hold back whose work has nothing more to do with the slot. One
-// that has to stop, or whose lease is in doubt, is seen to when it has returned.
-func (q *Queue) giveBackEarly(s *seat, h *hold) {
-	q.mu.Lock()
-	if h.early = h.cause == nil && q.holds[h.Slot] == h && q.trusts(time.Now()); h.early {
-		delete(q.jobs, s.job.ID)
-		defer q.giveBack(h, true) // once mu is free
+// use has the work done, unless it must not be begun any more.
+func (s *seat) use(held context.Context, lent *Hold, work func(context.Context, *Hold) error) error {
+	switch cause := context.Cause(held); {
+	case s.thrown != nil:
+		panic(s.thrown)
+	case cause != nil && !s.begun:
+		lent.Idle() // it never worked
+		return cause
 	}
-	q.mu.Unlock()
+	if err := work(held, lent); err != nil {
+		return lent.Explain(err)
+	}
+	return nil
 }
 
 // giveBack ends a use: a clean hold is freed, for an unclean one a mender takes

@@ -9,6 +9,7 @@ import (
 
 	"oneslot/queue/eta"
 	"oneslot/queue/forecast"
+	"oneslot/queue/job"
 	"oneslot/queue/line"
 )
 
@@ -202,8 +203,8 @@ func (q *Queue) Snapshot(ctx context.Context) (Snapshot, error) {
 	return s, nil
 }
 
-// asked is the job as those who foretell know it.
-func (j Job) asked() forecast.Job { return forecast.Job{Key: j.Key, Bytes: j.Size, Most: j.Most} }
+// Job is one request for a slot.
+type Job = job.Job
 
 // Pace is how fast an engine is.
 type Pace = eta.Pace

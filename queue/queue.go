@@ -129,6 +129,14 @@ type Turn struct {
 // Came is closed when the wait is over: the job has a slot, or has to go.
 func (t *Turn) Came() <-chan struct{} { return t.seat.bell.Rung() }
 
+// Tell has f called once, when the wait is over; now, if it is. f must neither block
+// nor call the Queue.
+func (t *Turn) Tell(f func()) {
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	t.seat.bell.Tell(f)
+}
+
 // forget takes a job that has its hold off the list of jobs.
 func (q *Queue) forget(s *seat) {
 	q.mu.Lock()

@@ -2,31 +2,12 @@ package queue
 
 import (
 	"context"
-	"encoding/hex"
-	"fmt"
 	"time"
 
 	"oneslot/queue/bell"
-	"oneslot/queue/claims"
 	"oneslot/queue/forecast"
 	"oneslot/queue/line"
 )
-
-// Job is one request for a slot.
-type Job struct {
-	ID    string // 32 hex digits, never used twice
-	Key   string // whose it is; "" is nobody's and has no limit of its own
-	User  string // who of the key's, if they share by user: no name, but hex digits that stand for it
-	Class Class
-	Size  int          // of its prompt in bytes, for predictions; 0: not known
-	Most  int          // tokens that its answer may have, for predictions; 0: nothing bounds it
-	Limit int          // how many of its key may wait; 0: Config.MaxWaitingPerKey
-	Stead claims.Place // the place that it takes over; zero: one of its own
-	Near  []string     // slots it is given rather than others that are free when its turn comes
-	// Patience is how long the job's client lives. A job that is likelier than not
-	// to wait for longer is refused as a Hopeless one. Zero means for ever.
-	Patience time.Duration
-}
 
 // seat is a job's place, waiting or running. Queue.mu guards all but the bell's ringing.
 type seat struct {
@@ -37,6 +18,8 @@ type seat struct {
 	arrival int64         // 0: the join has not been answered
 	bell    *bell.Bell    // rings when hold or cause is set
 	hold    *hold
+	begun   bool // the work, by Job.Start
+	thrown  any  // by Job.Start
 	cause   error
 	told    told
 	first   asked // when it came
@@ -49,9 +32,8 @@ func (s *seat) waits() bool { return s.arrival != 0 && s.hold == nil }
 
 // enter registers the job, so that a grant finds it. Without an error done is owed.
 func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
-	_, bad := hex.DecodeString(job.User)
-	if b, err := hex.DecodeString(job.ID); err != nil || len(b) != 16 || bad != nil {
-		return nil, fmt.Errorf("queue: job id %q is not 32 hex digits, or the user %q not of such digits", job.ID, job.User)
+	if err := job.Validate(); err != nil {
+		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, ErrLeft
@@ -74,7 +56,7 @@ func (q *Queue) enter(ctx context.Context, job Job) (*seat, error) {
 
 // join asks the store for a place. On an error the job is out again.
 func (q *Queue) join(s *seat) error {
-	j, cost := s.job, q.forecast.Came(s.job.asked()).Microseconds()
+	j, cost := s.job, q.forecast.Came(s.job.Asked()).Microseconds()
 	reply, err := q.apply(line.Join{ID: j.ID, Key: j.Key, User: j.User, Class: j.Class, Limit: j.Limit, Cost: cost, Arrival: j.Stead.Arrival, Of: j.Stead.ID, Prefer: q.prefer(j)})
 	if err == nil && reply.Verdict != line.Done {
 		q.forget(s)
@@ -116,14 +98,6 @@ func (q *Queue) bound(s *seat) {
 	s.bell.Limit(q.cfg.MaxWait-time.Since(s.since), func() { q.leave(s, ErrWaited) })
 }
 
-// Tell has f called once, when the wait is over; now, if it is. f must neither block
-// nor call the Queue.
-func (t *Turn) Tell(f func()) {
-	t.queue.mu.Lock()
-	defer t.queue.mu.Unlock()
-	t.seat.bell.Tell(f)
-}
-
 // Take is the second part of Do: it waits until the wait is over, and calls work.
 func (t *Turn) Take(ctx context.Context, work func(ctx context.Context, hold *Hold) error) (err error) {
 	defer t.queue.done()
@@ -144,7 +118,7 @@ func (q *Queue) wait(ctx context.Context, s *seat) error {
 	}
 	<-s.bell.Rung() // by now or soon: leave has rung it, or a grant was faster
 	q.learn(s, time.Now())
-	if s.cause == nil && ctx.Err() != nil {
+	if s.cause == nil && ctx.Err() != nil && !s.begun {
 		q.forget(s)
 		q.giveBack(s.hold, true)
 		return ErrLeft
@@ -233,6 +207,28 @@ func (q *Queue) takeGone() []string {
 	return taken
 }
 
+// start has a job that got its hold begin, and tells it.
+func (q *Queue) start(s *seat) {
+	begun, thrown := s.start()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.begun, s.thrown = begun, thrown
+	s.bell.Ring()
+}
+
+// start calls Job.Start. Its panic is the job's own, whoever's goroutine this is.
+func (s *seat) start() (begun bool, thrown any) {
+	if s.job.Start == nil {
+		return false, nil
+	}
+	defer func() {
+		if thrown = recover(); thrown != nil {
+			begun = true // perhaps
+		}
+	}()
+	return s.job.Start(s.hold.Slot), nil
+}
+
 // assign accepts grants made for this process. A grant whose job has left in the
 // meantime goes straight back, which may bring the next one.
 func (q *Queue) assign(grants []line.Grant) {
@@ -242,8 +238,11 @@ func (q *Queue) assign(grants []line.Grant) {
 		if g.Owner != q.owner {
 			continue
 		}
-		if h := q.accept(g); h != nil {
+		switch h, s := q.accept(g); {
+		case h != nil:
 			grants = append(grants, q.free(h)...)
+		case s != nil:
+			q.start(s)
 		}
 	}
 }

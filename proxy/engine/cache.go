@@ -32,7 +32,7 @@ func (e *Engine) Refresh(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	e.mu.Lock()
-	e.info, e.name = &info, ""
+	e.info, e.name, e.asked = &info, "", e.asked+1
 	if len(info.Models) > 0 {
 		e.name = info.Models[0]
 	}

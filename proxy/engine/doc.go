@@ -9,6 +9,7 @@
 //     never closes an engine's stream by itself: on SGLang 0.5.18 and 0.5.19 a
 //     run whose connection is gone goes on as a ghost that no abort by its id
 //     can reach.
+//   - Begin dispatches one without waiting for anything, where a connection is open.
 //   - Abort stops a run by the id that oneslot gave it. A 200 proves nothing, so
 //     whoever aborts watches the stream end or calls Settle.
 //   - Settle returns nil only when the engine has been seen idle. Where oneslot

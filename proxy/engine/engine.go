@@ -98,6 +98,7 @@ type Engine struct {
 	info         *Info        // nil until the engine has been asked, and when it is gone
 	name         string       // of its model, as it told last; empty if it never did
 	lost         int
+	asked        int // how often it told what it is
 }
 
 // New returns an Engine. It does not call the engine yet.
@@ -142,29 +143,6 @@ func (e *Engine) Headers() time.Duration { return e.cfg.Headers }
 
 // Close drops the idle connections.
 func (e *Engine) Close() { e.wire.Close() }
-
-// Chat sends a chat request and returns the engine's response with whatever
-// status it has. The caller closes the body. ctx is the run's, never a
-// client's: when it ends the connection is closed.
-func (e *Engine) Chat(ctx context.Context, body []byte) (*http.Response, error) {
-	return e.run(ctx, "/v1/chat/completions", body)
-}
-
-// Complete is Chat for a request to complete raw text.
-func (e *Engine) Complete(ctx context.Context, body []byte) (*http.Response, error) {
-	return e.run(ctx, "/v1/completions", body)
-}
-
-func (e *Engine) run(ctx context.Context, path string, body []byte) (*http.Response, error) {
-	info, known := e.Known()
-	resp, err := e.wire.Do(ctx, &wire.Request{
-		Method: http.MethodPost, Path: path, Header: withMore(ctx, e.headers.body), Body: body, Last: known && info.Dialect.HangsUp,
-	})
-	if err != nil && errors.Is(err, ErrUnreachable) {
-		e.forget()
-	}
-	return resp, err
-}
 
 // What bounds the small calls: SGLang's server info is 32 kB, and a tokenized
 // prompt of 131,072 tokens about 1 MB; both come in milliseconds, also from a

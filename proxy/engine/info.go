@@ -54,6 +54,13 @@ func (e *Engine) Lost() int {
 	return e.lost
 }
 
+// Changes is how often what is known of the engine has changed so far.
+func (e *Engine) Changes() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost + e.asked
+}
+
 // Known returns what Info would, without asking the engine.
 func (e *Engine) Known() (Info, bool) {
 	e.mu.Lock()

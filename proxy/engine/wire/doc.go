@@ -7,6 +7,8 @@
 //     request goes out in one write, and the body is read from the socket by the
 //     reader's own goroutine. Only a new connection and a long request have one, which
 //     dials, or writes it while the response is waited for; it ends with that.
+//   - A request can be begun before anybody waits for its response, without waiting: what
+//     the socket does not take at once is written beside.
 //   - When the context of a request ends its connection is closed, also under a body
 //     that is being read.
 //   - A request is sent once. It is sent again only on a connection that was kept, and

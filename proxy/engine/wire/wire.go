@@ -64,35 +64,21 @@ func New(cfg Config) *Client {
 	return c
 }
 
-// A Request is what is sent.
-type Request struct {
-	// Method is GET or POST.
-	Method string
-	// Path is where, below the base.
-	Path string
-	// Header are its fields, but for those of the connection and of the body's length.
-	Header http.Header
-	// Body may be empty. It is read from, and must not change, until the response body
-	// is closed.
-	Body []byte
-	// Again says that the server may get it twice.
-	Again bool
-	// Last has the server close the connection behind its response.
-	Last bool
-}
-
 // Do sends a request and returns the response when its header is there.
 func (c *Client) Do(ctx context.Context, r *Request) (*http.Response, error) {
 	for {
-		conn, err := c.take(ctx)
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		default:
-			return nil, err
+		conn, sent := r.goOn()
+		if conn == nil {
+			var err error
+			if conn, err = c.take(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil, context.Cause(ctx)
+				}
+				return nil, err
+			}
+			sent = conn.send(c.head(conn, r), r.Body)
 		}
-		resp, err := c.exchange(ctx, conn, r)
+		resp, err := c.exchange(ctx, conn, r, sent)
 		if err == nil {
 			return resp, nil
 		}
@@ -107,10 +93,10 @@ func (c *Client) Do(ctx context.Context, r *Request) (*http.Response, error) {
 	}
 }
 
-// exchange sends a request on a connection. The end of the context closes it.
-func (c *Client) exchange(ctx context.Context, conn *conn, r *Request) (*http.Response, error) {
+// exchange waits for the response to a request that is on its way. The end of the
+// context closes the connection.
+func (c *Client) exchange(ctx context.Context, conn *conn, r *Request, sent <-chan error) (*http.Response, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	sent := conn.send(c.head(conn, r), r.Body)
 	resp, err := conn.receive(r, sent)
 	if err != nil {
 		stop()
@@ -120,21 +106,29 @@ func (c *Client) exchange(ctx context.Context, conn *conn, r *Request) (*http.Re
 	return resp, nil
 }
 
-// take returns a connection that was kept and is still good, else a new one.
+// take returns a connection that was kept, else a new one.
 func (c *Client) take(ctx context.Context) (*conn, error) {
+	if conn := c.kept(); conn != nil {
+		return conn, nil
+	}
+	return c.open(ctx)
+}
+
+// kept returns a connection that was kept and is still good, nil if there is none.
+func (c *Client) kept() *conn {
 	for {
 		c.mu.Lock()
 		n := len(c.idle)
 		if n == 0 {
 			c.mu.Unlock()
-			return c.open(ctx)
+			return nil
 		}
 		conn := c.idle[n-1]
 		c.idle[n-1] = nil
 		c.idle = c.idle[:n-1]
 		c.mu.Unlock()
 		if time.Since(conn.since) < c.cfg.Idle && conn.quiet() {
-			return conn, nil
+			return conn
 		}
 		_ = conn.Close()
 	}
