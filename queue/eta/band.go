@@ -21,6 +21,19 @@ func (q Question) groups() [3]group {
 	return [3]group{{class: q.Class, place: place, late: q.Late}, {class: q.Class, late: q.Late}, {late: q.Late, common: true}}
 }
 
+// ratios are those of waits to their nominal ones.
+type ratios struct {
+	ring[float64]
+	sorted []float64 // nil when it has to be made
+}
+
+func (r *ratios) inOrder() []float64 {
+	if r.sorted == nil {
+		r.sorted = slices.Sorted(slices.Values(r.kept))
+	}
+	return r.sorted
+}
+
 // nominal is the wait if everything took what it may and nobody came or went; 0 if
 // that is not known.
 func (b *Book) nominal(q Question) time.Duration {
@@ -53,13 +66,14 @@ func (b *Book) Learn(q Question, waited time.Duration, gone bool) {
 	}
 	b.steer(q, waited)
 	if b.waits == nil {
-		b.waits = map[group]*ring[float64]{}
+		b.waits = map[group]*ratios{}
 	}
 	for _, g := range q.groups() {
 		if b.waits[g] == nil {
-			b.waits[g] = &ring[float64]{}
+			b.waits[g] = &ratios{}
 		}
 		b.waits[g].add(float64(waited)/float64(nominal), recent)
+		b.waits[g].sorted = nil
 	}
 }
 
@@ -78,7 +92,7 @@ func (b *Book) Estimate(q Question) (Band, bool) {
 		if r == nil || len(r.kept) < known {
 			continue
 		}
-		sorted := slices.Sorted(slices.Values(r.kept))
+		sorted := r.inOrder()
 		// One more than there are: the wait in question is as likely to be in any gap.
 		grown := float64(len(sorted)+1) / float64(len(sorted))
 		at := func(p float64) time.Duration {
@@ -145,14 +159,26 @@ func (b *Book) drawn(q Question, nominal time.Duration) Band {
 		spread := math.Sqrt(s.vary/max(float64(jobs), 1)) / max(s.mean, 1e-9)
 		return Band{P50: nominal, P90: time.Duration(float64(nominal) * (1 + 1.2816*spread))}
 	}
+	if s.sums[jobs] == (relative{}) {
+		s.sums[jobs] = s.sumOf(jobs)
+	}
+	of := s.sums[jobs]
+	return Band{P50: time.Duration(of.p50 * float64(nominal)), P90: time.Duration(of.p90 * float64(nominal))}
+}
+
+// relative is a band in proportion to what is to be expected.
+type relative struct{ p50, p90 float64 }
+
+// sumOf is the band of the sum of so many slot times.
+func (s *spread) sumOf(jobs int) relative {
 	r := rand.New(rand.NewPCG(uint64(jobs), uint64(len(s.share))))
 	sums := make([]float64, draws)
 	for i := range sums {
 		for range jobs {
 			sums[i] += s.share[r.IntN(len(s.share))]
 		}
-		sums[i] *= float64(nominal) / (float64(jobs) * s.mean)
+		sums[i] /= float64(jobs) * s.mean
 	}
 	slices.Sort(sums)
-	return Band{P50: time.Duration(quantile(sums, 0.5)), P90: time.Duration(quantile(sums, 0.9))}
+	return relative{quantile(sums, 0.5), quantile(sums, 0.9)}
 }

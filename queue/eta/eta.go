@@ -66,7 +66,7 @@ type Book struct {
 	means   map[kind]mean // of samples
 	spread  *spread       // of samples; nil when it has to be made
 	newer   int           // jobs since it was made
-	waits   map[group]*ring[float64]
+	waits   map[group]*ratios
 	tilts   map[group]tilt
 	pace    Pace
 	came    []Job  // the first, while too few jobs are known

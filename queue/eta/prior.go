@@ -1,7 +1,6 @@
 package eta
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -34,7 +33,7 @@ func (b *Book) Came(j Job) time.Duration {
 	if len(b.samples.kept) < few && len(b.came) < first {
 		b.came = append(b.came, j)
 		if b.guess != nil {
-			b.guess.sums = nil
+			b.guess.sums, b.guess.ahead = nil, nil
 		}
 	}
 	return b.Expect(j)
@@ -49,6 +48,7 @@ type guess struct {
 	boxes [draws]box
 	one   [draws]float64              // tokens of an answer
 	sums  *[draws][normal + 1]float64 // seconds of so many jobs, in each box; nil when it has to be made
+	ahead *outlook                    // of the last question, by sums; nil when it has to be made
 }
 
 // guesses makes the guess, if need be; nil if the pace is not known.
@@ -126,42 +126,6 @@ func (b *Book) believed(j Job) time.Duration {
 		sum += min(tokens, most) / draws
 	}
 	return seconds(b.read(j) + sum/b.pace.Decode)
-}
-
-// guessed is the band by the guess: of several jobs all may be long, since it is one
-// box, and one that has run for long says that they are. The draws are the same for
-// each place, so that a later one is never told less.
-func (b *Book) guessed(q Question) (Band, bool) {
-	sums := b.sums()
-	if sums == nil || q.Slots < 1 || q.Place < 1 || q.Place-1+len(q.Running) < 1 {
-		return Band{}, false
-	}
-	type outlook struct{ sum, weight float64 }
-	var all [draws]outlook
-	before, weights := min(q.Place-1, normal), 0.0
-	for i := range all {
-		c := outlook{sum: sums[i][before], weight: 1}
-		if before > 0 {
-			c.sum *= float64(q.Place-1) / float64(before)
-		}
-		for k, r := range q.Running {
-			left, odds := b.still(i, k, r)
-			c.sum, c.weight = c.sum+left, c.weight*odds
-		}
-		all[i], weights = c, weights+c.weight
-	}
-	slices.SortFunc(all[:], func(x, y outlook) int { return cmp.Compare(x.sum, y.sum) })
-	var band Band
-	below := 0.0
-	for _, c := range all {
-		below += c.weight
-		if at := seconds(c.sum / float64(q.Slots)); band.P50 == 0 && below >= weights/2 {
-			band.P50, band.P90 = at, at
-		} else if below <= 0.9*weights {
-			band.P90 = at
-		}
-	}
-	return band, true
 }
 
 // rare is the least chance that counts: below it the box is another than was thought.

@@ -71,7 +71,7 @@ func TestPlacesInOrder(t *testing.T) {
 	b := paced(100_000, 3000, 500)
 	for served := range few {
 		last := Band{}
-		for place := 1; place < 3*normal; place++ {
+		for place := 1; place < 50*normal; place++ {
 			band, ok := b.Estimate(behind(place-1, 7*time.Second))
 			if !ok || band.P50 < last.P50 || band.P90 < last.P90 {
 				t.Errorf("%d served: place %d %+v after %+v", served, place, band, last)
@@ -79,6 +79,55 @@ func TestPlacesInOrder(t *testing.T) {
 			last = band
 		}
 		b.Add(Sample{Slot: time.Duration(served+1) * 20 * time.Second})
+	}
+}
+
+// TestBetweenPlaces: far back only some places are reckoned, and what is told between
+// them is as good as what would be reckoned there.
+func TestBetweenPlaces(t *testing.T) {
+	b := paced(100_000, 3000, 500)
+	for n := range 200 * normal {
+		told, ok := b.Estimate(behind(n, 7*time.Second))
+		want := b.foreseen(n)
+		if off := max((told.P50-want.P50).Abs()*1000/want.P50, (told.P90-want.P90).Abs()*1000/want.P90); !ok || off > 2 {
+			t.Fatalf("%d before: told %+v, reckoned %+v", n, told, want)
+		}
+	}
+}
+
+// TestKept: what is kept of earlier questions is what would be reckoned anew.
+func TestKept(t *testing.T) {
+	b := &Book{}
+	after := func(f func()) {
+		t.Helper()
+		f()
+		for _, q := range []Question{behind(7, 2*time.Second), behind(0, time.Second), behind(7, time.Second), behind(7, 2*time.Second), behind(100, 2*time.Second)} {
+			q.Ahead = time.Duration(q.Place-1) * time.Second
+			anew := *b
+			anew.guess, anew.waits = nil, map[group]*ratios{}
+			if b.spread != nil {
+				s := *b.spread
+				s.sums = [normal + 1]relative{}
+				anew.spread = &s
+			}
+			for g, r := range b.waits {
+				anew.waits[g] = &ratios{ring: r.ring}
+			}
+			told, ok := b.Estimate(q)
+			if want, known := anew.Estimate(q); told != want || ok != known {
+				t.Errorf("%d served, place %d: %+v, anew %+v", len(b.samples.kept), q.Place, told, want)
+			}
+		}
+	}
+	after(func() { b.Pace(Pace{Prefill: 1000, Decode: 10}) })
+	after(func() { b.Came(Job{Bytes: 10_000, Most: 500}) })
+	after(func() { b.Came(Job{Bytes: 100_000, Most: 5000}) })
+	after(func() { b.Pace(Pace{Prefill: 1000, Decode: 20}) })
+	for i := range 9 {
+		after(func() { b.Add(Sample{Key: 1, Size: 2, Slot: time.Duration(i+1) * time.Second}) })
+	}
+	for i := range 2 * recent {
+		after(func() { b.Learn(behind(40, 0), time.Duration(i+1)*time.Second, false) })
 	}
 }
 

@@ -10,10 +10,11 @@ import (
 
 // spread is how slot times lie around what was to be expected.
 type spread struct {
-	share []float64 // slot times over their means, in ascending order
-	rest  []float64 // rest[i]: the sum of share[i:]
-	mean  float64   // of share
-	vary  float64   // its variance
+	share []float64            // slot times over their means, in ascending order
+	rest  []float64            // rest[i]: the sum of share[i:]
+	mean  float64              // of share
+	vary  float64              // its variance
+	sums  [normal + 1]relative // by the number of jobs; zero when it has to be made
 }
 
 // kind is whose jobs of which size, or all of a key, or all.

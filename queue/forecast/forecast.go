@@ -58,10 +58,20 @@ func Question(c line.Class, at line.Standing, running []line.Run, ago time.Durat
 	q := eta.Question{Class: uint8(c), Place: at.Place, Ahead: line.Micros(at.Work), Slots: len(running)}
 	for _, r := range running {
 		if r.For > 0 || r.Cost > 0 {
-			q.Running = append(q.Running, eta.Running{For: line.Micros(r.For) + ago, Expect: line.Micros(r.Cost)})
+			q.Running = append(q.Running, eta.Running{For: roughly(line.Micros(r.For) + ago), Expect: line.Micros(r.Cost)})
 		}
 	}
 	return q
+}
+
+// roughly is half a hundredth off at most, so that those who ask within moments ask the
+// same.
+func roughly(d time.Duration) time.Duration {
+	grain := time.Duration(1)
+	for grain <= d/1000 {
+		grain *= 10
+	}
+	return d.Round(grain)
 }
 
 // Watch names what tells how fast the engine is. A pace without tokens a second says

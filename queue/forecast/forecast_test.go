@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"oneslot/queue/eta"
+	"oneslot/queue/line"
 )
 
 var next = eta.Question{Place: 1, Slots: 1, Running: []eta.Running{{For: time.Second, Expect: 1}}}
@@ -110,5 +111,31 @@ func TestLearn(t *testing.T) {
 	all.Wait()
 	if band := f.Band(q); band == nil || band.P50 != time.Minute {
 		t.Errorf("told %+v", band)
+	}
+}
+
+// TestQuestion: who asks within moments asks the same, about what really runs.
+func TestQuestion(t *testing.T) {
+	at, ask := line.Standing{Place: 3, Work: 5e6}, func(ago time.Duration) eta.Question {
+		return Question(line.Batch, line.Standing{Place: 3, Work: 5e6}, []line.Run{{For: 9e6, Cost: 4e6}, {}}, ago)
+	}
+	q := ask(time.Second)
+	if q.Place != at.Place || q.Ahead != 5*time.Second || q.Slots != 2 || len(q.Running) != 1 || q.Running[0].Expect != 4*time.Second {
+		t.Errorf("asked %+v", q)
+	}
+	asked := map[time.Duration]int{}
+	for ms := range 10_000 {
+		real := 9*time.Second + time.Duration(ms)*time.Millisecond
+		ran := ask(real - 9*time.Second).Running[0].For
+		if off := (ran - real).Abs(); off > real/200 {
+			t.Fatalf("%v for %v", ran, real)
+		}
+		asked[ran]++
+	}
+	if len(asked) > 300 {
+		t.Errorf("%d questions within ten seconds", len(asked))
+	}
+	if ran := Question(0, at, []line.Run{{For: 3}}, 0).Running[0].For; ran != 3*time.Microsecond {
+		t.Errorf("%v for three microseconds", ran)
 	}
 }
