@@ -3,6 +3,7 @@ package raw
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ type Conn struct {
 	frame []byte  // of the chunk that is written
 	heard [1]byte // by Watch
 	stray int     // bytes that the caller has sent behind its request
+	ended bool    // the end of a whole answer has been sent
 }
 
 // Able reports whether the answer to r can be taken over: HTTP/1.0 knows no chunks.
@@ -119,5 +121,22 @@ func (c *Conn) End(last []byte) error {
 	}
 	c.frame = append(c.frame, "0\r\n\r\n"...)
 	_, err := c.Conn.Write(c.frame)
+	c.ended = err == nil
 	return err
+}
+
+// lingering is how long a caller that has sent more than its request has to read the end
+// of its answer, as long as net/http gives it.
+const lingering = 500 * time.Millisecond
+
+// Close closes the connection. Of a caller that has sent more than its request it ends
+// its own side first: the kernel would answer what nobody reads with a reset, which may
+// take the end of the answer with it.
+func (c *Conn) Close() error {
+	half, able := c.Conn.(interface{ CloseWrite() error })
+	if able && c.ended && c.stray > 0 && half.CloseWrite() == nil {
+		_ = c.SetReadDeadline(time.Now().Add(lingering))
+		_, _ = io.CopyN(io.Discard, c.Conn, maxStray)
+	}
+	return c.Conn.Close()
 }

@@ -223,3 +223,46 @@ func TestLateWake(t *testing.T) {
 		}
 	})
 }
+
+// half is a connection whose sides end one by one.
+type half struct {
+	net.Conn
+	ends  []string
+	stray io.Reader // what the other side has sent and goes on to send
+}
+
+func (h *half) Read(p []byte) (int, error)      { return h.stray.Read(p) }
+func (h *half) Write(p []byte) (int, error)     { return len(p), nil }
+func (h *half) SetReadDeadline(time.Time) error { return nil }
+func (h *half) CloseWrite() error               { h.ends = append(h.ends, "write"); return nil }
+func (h *half) Close() error                    { h.ends = append(h.ends, "all"); return nil }
+
+// TestCloseBehindStrayBytes: a caller that has sent more than its request can read the
+// end of its answer before the connection is closed.
+func TestCloseBehindStrayBytes(t *testing.T) {
+	for name, x := range map[string]struct {
+		stray string
+		whole bool
+		want  string
+	}{
+		"stray bytes":          {"GET / HTTP/1.1\r\n", true, "write all"},
+		"none":                 {"", true, "all"},
+		"an answer broken off": {"GET / HTTP/1.1\r\n", false, "all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &half{stray: strings.NewReader(x.stray)}
+			c := &raw.Conn{Conn: h}
+			if !c.Watch() {
+				t.Error("the end of the connection was not seen")
+			}
+			if x.whole {
+				if err := c.End(nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := c.Close(); err != nil || strings.Join(h.ends, " ") != x.want {
+				t.Errorf("closed were %v, want %s: %v", h.ends, x.want, err)
+			}
+		})
+	}
+}
