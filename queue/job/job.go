@@ -32,9 +32,11 @@ type Job struct {
 
 // Validate reports an ID or a User that the line cannot keep.
 func (j *Job) Validate() error {
-	_, bad := hex.DecodeString(j.User)
-	if b, err := hex.DecodeString(j.ID); err != nil || len(b) != 16 || bad != nil {
-		return fmt.Errorf("queue: job id %q is not 32 hex digits, or the user %q not of such digits", j.ID, j.User)
+	if b, err := hex.DecodeString(j.ID); err != nil || len(b) != 16 {
+		return fmt.Errorf("queue: job id %q is not 32 hex digits", j.ID)
+	}
+	if _, err := hex.DecodeString(j.User); err != nil {
+		return fmt.Errorf("queue: the user %q of job %s is not of hex digits", j.User, j.ID)
 	}
 	return nil
 }

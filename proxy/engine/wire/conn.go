@@ -124,9 +124,8 @@ func outcome(n int64, err error) error {
 // receive reads the head of the response. A server may answer, and hang up, before it
 // has read all, so that a request that could not be written may have one all the same.
 func (c *conn) receive(r *Request, sent <-chan error) (*http.Response, error) {
-	c.heard = false
+	c.heard, c.room = false, maxHead // of all heads: a server may send many with 1xx
 	for {
-		c.room = maxHead
 		resp, err := http.ReadResponse(c.r, &http.Request{Method: r.Method})
 		if err != nil {
 			return nil, c.unanswered(err, sent)
