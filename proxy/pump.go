@@ -16,7 +16,7 @@ import (
 )
 
 // A pump moves one answer: engine event, chunk, pieces, meter, client. It runs
-// in the goroutine of the request's handler and nothing of it is shared.
+// in the goroutine of whoever called Serve and nothing of it is shared.
 type pump struct {
 	order  *order
 	call   *Call

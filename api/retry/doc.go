@@ -63,7 +63,7 @@
 //
 // # Ownership
 //
-// The first connection's handler runs the request and lives until it is known whether
-// somebody has got the answer. Each further connection has a handler that plays the
-// tape of it. The package starts no goroutine; its timers drop what is overdue.
+// Whoever has the first connection (package api says who) runs the request and lives
+// until it is known whether somebody has got the answer. Each further connection has a
+// handler that plays the tape of it. The package starts no goroutine; its timers drop what is overdue.
 package retry

@@ -51,8 +51,8 @@ type Config struct {
 // status line when the first byte must go out, keeps the connection alive while
 // there is nothing to say, and writes events or one JSON object.
 //
-// Ownership: the handler that made it calls Release before it returns; after
-// that nothing is written. Between the two, the handler's goroutine and the
+// Ownership: whoever made it calls Release at the end (package api says who has a
+// request); after that nothing is written. Between the two, its goroutine and the
 // heartbeat timer write, one at a time.
 type Client struct {
 	cfg Config
