@@ -209,12 +209,15 @@ func (r *redisStore) listen(ctx context.Context, owner string, hear func(codec.N
 // load makes the scripts of their files, which read returns.
 func (r *redisStore) load(read func(name string) (string, error)) error {
 	var policy strings.Builder
-	for _, name := range []string{"line", "order", "moves"} {
-		text, err := read(name)
+	for _, part := range []struct{ before, name, behind string }{
+		{"", "line", ""}, {"function seldom()\n", "accounts", ""}, {"", "places", "end\n"},
+		{"local function order()\n", "order", "end\norder()\n"}, {"local function moves()\n", "moves", "end\nmoves()\n"},
+	} {
+		text, err := read(part.name)
 		if err != nil {
 			return err
 		}
-		policy.WriteString(text)
+		policy.WriteString(part.before + text + part.behind)
 	}
 	for _, name := range []string{
 		"line_join", "line_rejoin", "line_leave", "line_rank", "line_look", "line_switch",

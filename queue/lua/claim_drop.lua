@@ -10,5 +10,5 @@ if holder == me and (ARGV[own + 1] == '' or ARGV[own + 1] == id) then
   call('ZREM', KEYS[6], name)
   if asker ~= '-' then call('PUBLISH', ARGV[9] .. asker, 'free ' .. name .. ' ' .. me) end
 end
-settle()
+line.settle()
 return {}

@@ -14,15 +14,15 @@ for _, old in ipairs(call('ZRANGEBYSCORE', CLAIMED, '-inf', now, 'LIMIT', 0, 10)
   call('HDEL', CLAIMS, old)
   call('ZREM', CLAIMED, old)
 end
-settle()
+line.settle()
 local holder, theirs, what = match(call('HGET', CLAIMS, name) or '', '^(%S+) (%S+) (%S+) (%S+)$')
 if holder and holder ~= me and owners[holder] then
   call('HSET', CLAIMS, name, holder .. ' ' .. theirs .. ' ' .. what .. ' ' .. me)
   call('PUBLISH', ARGV[9] .. holder, 'asked ' .. name .. ' ' .. me)
-  local job = lookup(theirs)
-  local s = not job and running(theirs)
+  local job = line.lookup(theirs)
+  local s = not job and line.running(theirs)
   return {holder, theirs, what, job and job.arrival or s and s.came or 0}
 end
 call('HSET', CLAIMS, name, me .. ' ' .. id .. ' ' .. body .. ' -')
-call('ZADD', CLAIMED, int(now + ARGV[own + 3]), name)
+call('ZADD', CLAIMED, line.int(now + ARGV[own + 3]), name)
 return {}

@@ -3,11 +3,11 @@
 -- ARGV[13] id
 -- returns  DONE, or STALE if nobody has it
 local id = ARGV[own]
-local job = lookup(id) or running(id)
+local job = line.lookup(id) or line.running(id)
 if job then
   call('PUBLISH', ARGV[9] .. job.owner, 'cancel ' .. id)
 else
   verdict = STALE
 end
-settle()
-return reply()
+line.settle()
+return line.reply()

@@ -9,11 +9,11 @@
 -- KEYS[3]  index    zset of equal scores, where accounts are filed: those that wait and do not
 --                   run by what they have used and by how long they have gone without, those
 --                   that are not active by what they have used; order.lua says how
--- KEYS[4]  books    hash: epoch, quiet, arrival, fence, version, gate, waiting, typical, pressing
---                   (tickets that are not batch), claimants (keys with tickets), idle (accounts
---                   that are not active): numbers; owners: "name deadline tickets" of each, joined
---                   by blanks; slots: their names, one a line; slot:NAME: "fence state clean since
---                   came cost asked owner id user class key", none: idle and unclean;
+-- KEYS[4]  books    hash, its values packed by cmsgpack: line: epoch, quiet, arrival, fence, version, gate,
+--                   waiting, typical, pressing (tickets that are not batch), claimants (keys
+--                   with tickets), idle (accounts that are not active): numbers; name, deadline,
+--                   tickets of each owner; the names of the slots, one a line; name, fence, state,
+--                   clean, since, came, cost, asked, owner, id, user, purse of each;
 --                   a:PURSE, u:LENGTH PURSE USER: an account, as order.lua has it
 -- ARGV[1]  the time for tests, or 0 for the clock of Redis
 -- ARGV[2]  the caller's owner name
@@ -43,6 +43,16 @@ local OPEN, DRAINING = 0, 2
 -- What was said to the holder of a slot about giving it back early.
 local UNASKED, ASKED, KEPT = 0, 1, 2
 
+-- The functions are in one table, and each file behind this one is a function that holds
+-- them: where one names a local of the script, Lua searches for that among all such that
+-- others have named, which would take longer than all that a script does. What most
+-- scripts do not need, accounts.lua and places.lua, is made when it is asked for.
+local line, seldom = {}, nil
+setmetatable(line, {__index = function(_, name)
+  setmetatable(line, nil)
+  seldom()
+  return line[name]
+end})
 local call, format, match = redis.call, string.format, string.match
 local TICKETS, QUEUES, INDEX, BOOKS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local me, own = ARGV[2], 13
@@ -54,98 +64,96 @@ if now == 0 then
   now = t[1] * 1000000 + t[2]
 end
 
+local cutoff = now - ARGV[11] -- who has gone without the slot since then starves
+
 local verdict, arrival, place, work, known, mine = DONE, 0, 0, 0, 0, 0
 local grants, holds, lost, asks, running_for, more = {}, {}, {}, {}, {}, {}
+
+local loaded, everyone, met = {}, {}, 0 -- accounts by their field, and as a list; how many were loaded
+local gone, unfiled = {}, {} -- fields to delete, entries to take out of INDEX
 
 -- A purse is "class key", the name of an account. This one is that of slots without a job.
 local NOBODY = '0 '
 
 -- int writes a whole number without an exponent.
-local function int(n) return format('%.0f', n) end
+function line.int(n) return format('%.0f', n) end
 
-local fields = {'epoch', 'quiet', 'arrival', 'fence', 'version', 'gate', 'waiting', 'typical', 'pressing', 'claimants', 'idle', 'owners', 'slots'}
-local numbers, slots = 11, {}
-for name in string.gmatch(ARGV[10], '[^\n]+') do
-  slots[#slots + 1] = {slot = name}
-  fields[#fields + 1] = 'slot:' .. name
-end
-local read = call('HMGET', BOOKS, unpack(fields))
-local books, was = {}, {}
-for i = 1, numbers do
-  was[i] = tonumber(read[i] or 0)
-  books[fields[i]] = was[i]
-end
-if books.typical == 0 then books.typical = 60000000 end -- a guess
-if books.epoch == 0 then
-  books.epoch = now
+-- The books come as one text. Without it Redis has lost its data: what is left is of an
+-- older kind, or of nobody.
+local record = call('HGET', BOOKS, 'line')
+local books, people, names, berths
+if record then
+  books = {}
+  books.epoch, books.quiet, books.arrival, books.fence, books.version, books.gate, books.waiting, books.typical, books.pressing,
+    books.claimants, books.idle, people, names, berths = cmsgpack.unpack(record)
+else
+  for _, key in ipairs({QUEUES, INDEX}) do call('ZREMRANGEBYLEX', key, '-', '+') end
+  for _, key in ipairs({TICKETS, BOOKS}) do
+    for _, field in ipairs(call('HKEYS', key)) do call('HDEL', key, field) end
+  end
+  books = {
+    epoch = now, quiet = 0, arrival = 0, fence = 0, version = 0, gate = OPEN, waiting = 0, typical = 60000000, -- a guess
+    pressing = 0, claimants = 0, idle = 0,
+  }
   if ARGV[3] ~= '0' then books.quiet = now + ARGV[8] end
+  people, names, berths = {}, '', {}
 end
 
 -- owners are few: a list, and the same by name.
-local owners, owners_changed = {}, false
-for name, till, tickets in string.gmatch(read[12] or '', '(%S+) (%d+) (%d+)') do
-  local o = {name = name, till = tonumber(till), tickets = tonumber(tickets)}
-  owners[#owners + 1], owners[name] = o, o
+local owners = {}
+for i = 1, #people, 3 do
+  local o = {name = people[i], till = people[i + 1], tickets = people[i + 2]}
+  owners[#owners + 1], owners[o.name] = o, o
 end
 
-local former = {} -- slots of another set
+local slots = {}
+for i = 1, #berths, 12 do
+  slots[#slots + 1] = {
+    slot = berths[i], fence = berths[i + 1], state = berths[i + 2], clean = berths[i + 3], since = berths[i + 4], came = berths[i + 5],
+    cost = berths[i + 6], asked = berths[i + 7], owner = berths[i + 8], id = berths[i + 9], user = berths[i + 10], purse = berths[i + 11],
+  }
+end
 
 -- One set of slots a line: another set is taken over only when nobody else is there.
 -- Whoever held one of the old set is dead then.
-if read[13] ~= ARGV[10] then
+local former = {}
+if names ~= ARGV[10] then
   for _, o in ipairs(owners) do
     if o.till > now and o.name ~= me then
       return redis.error_reply('SLOTS another proxy (' .. o.name .. ') has other slots on this line')
     end
   end
-  for name in string.gmatch(read[13] or '', '[^\n]+') do
-    former[#former + 1] = call('HGET', BOOKS, 'slot:' .. name) or nil
-    call('HDEL', BOOKS, 'slot:' .. name)
-  end
-  call('HSET', BOOKS, 'slots', ARGV[10])
-  for i = 14, #fields do read[i] = false end
-end
-
-local function read_slot(s, record)
-  local fence, state, clean, since, came, cost, asked, owner, id, user, purse =
-    match(record, '^(%d+) (%d) (%d) (%d+) (%d+) (%d+) (%d) (%S*) (%S*) (%S*) (.*)$')
-  s.fence, s.state, s.clean, s.since = tonumber(fence), tonumber(state), tonumber(clean), tonumber(since)
-  s.came, s.cost, s.asked, s.owner, s.id, s.user, s.purse = tonumber(came), tonumber(cost), tonumber(asked), owner, id, user, purse
-  return s
-end
-
-for i, s in ipairs(slots) do
-  local record = read[13 + i]
-  if record then
-    read_slot(s, record)
-  else
-    s.fence, s.state, s.clean, s.since, s.came, s.cost, s.asked = 0, IDLE, 0, books.epoch, 0, 0, UNASKED
-    s.owner, s.id, s.user, s.purse = '', '', '', NOBODY
+  former, slots = slots, {}
+  for name in string.gmatch(ARGV[10], '[^\n]+') do
+    slots[#slots + 1] = {
+      slot = name, fence = 0, state = IDLE, clean = 0, since = books.epoch, came = 0, cost = 0, asked = UNASKED,
+      owner = '', id = '', user = '', purse = NOBODY,
+    }
   end
 end
 
-local function slot(name)
+function line.slot(name)
   for _, s in ipairs(slots) do
     if s.slot == name then return s end
   end
 end
 
 -- held finds the slot that the caller holds by this very fence.
-local function held(name, fence)
-  local s = slot(name)
+function line.held(name, fence)
+  local s = line.slot(name)
   if s and s.state ~= IDLE and s.fence == fence and s.owner == me then return s end
 end
 
 -- running finds the slot that is lent to a job.
-local function running(id)
+function line.running(id)
   for _, s in ipairs(slots) do
     if s.state == BUSY and s.id == id then return s end
   end
 end
 
-local function release(s, clean)
-  s.state, s.owner, s.id, s.purse, s.clean, s.since, s.changed = IDLE, '', '', NOBODY, clean, now, true
+function line.release(s, clean)
+  s.state, s.owner, s.id, s.purse, s.clean, s.since = IDLE, '', '', NOBODY, clean, now
   s.came, s.cost, s.asked, s.user = 0, 0, UNASKED, ''
 end
 
-local function sick(state) return state == POISONED or state == DOWN end
+function line.sick(state) return state == POISONED or state == DOWN end

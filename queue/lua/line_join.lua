@@ -18,13 +18,13 @@ local limit = ARGV[own + 3] == '0' and ARGV[5] or ARGV[own + 3]
 
 -- present answers a join whose job is there already.
 local function present()
-  local t = books.waiting > 0 and lookup(id)
-  local s = not t and running(id)
-  if t then ticket, queue = t, leaf(t) end
+  local t = books.waiting > 0 and line.lookup(id)
+  local s = not t and line.running(id)
+  if t then ticket, queue = t, line.leaf(t) end
   if t and t.owner == me then
     arrival = t.arrival
   elseif s and s.owner == me then
-    add(grants, s)
+    line.add(grants, s)
   elseif t or s then
     verdict = DUPLICATE
   end
@@ -34,8 +34,8 @@ end
 -- waiting_of is how many tickets of a key are in line.
 local function waiting_of(key)
   local sum = 0
-  for class in pairs(urgencies) do
-    local a = account(class .. ' ' .. key)
+  for class in pairs(line.urgencies) do
+    local a = line.account(class .. ' ' .. key)
     if a then sum = sum + a.waiting end
   end
   return sum
@@ -46,7 +46,7 @@ local function admit()
   if books.gate == DRAINING then return CLOSED end
   local illness = ALL_DOWN
   for _, s in ipairs(slots) do
-    if not sick(s.state) or now - s.since <= grace then
+    if not line.sick(s.state) or now - s.since <= grace then
       illness = DONE
       break
     end
@@ -55,40 +55,45 @@ local function admit()
   if illness ~= DONE then return illness end
   if place_of > 0 then return DONE end
   if books.waiting >= tonumber(ARGV[4]) then return FULL end
-  if key ~= '' and waiting_of(key) >= tonumber(limit) then return KEY_LIMIT end
+  if key ~= '' and books.waiting >= tonumber(limit) and waiting_of(key) >= tonumber(limit) then return KEY_LIMIT end
   return DONE
 end
 
 -- at_once finds the slot that a job gets without standing in line.
 local function at_once()
-  if books.waiting == 0 and granting() then return ready(ticket.prefer) end
+  if books.waiting == 0 and line.granting() then return line.ready(ticket.prefer) end
 end
 
 if not present() then
-  if place_of > 0 then withdraw({ARGV[own + 7]}) end
+  if place_of > 0 then line.withdraw({ARGV[own + 7]}) end
   verdict = admit()
   if verdict == DONE then
     arrival = place_of > 0 and place_of or math.max(books.arrival + 1, now)
     books.arrival, ticket.arrival = math.max(books.arrival, arrival), arrival
-    owner()
+    line.owner()
     local s = at_once()
     if s then
       books.version = books.version + 2 -- in line and out of it
-      open(ticket)
+      line.open(ticket)
       ticket.owner, ticket.cost = me, ticket.cost > 0 and ticket.cost or books.typical
-      hand(s, ticket, id, BUSY)
+      line.hand(s, ticket, id, BUSY)
     else
-      queue = insert(ticket)
+      queue = line.insert(ticket)
       if place_of == 0 then index = -1 end -- it is the last one
     end
   end
 end
-settle()
+line.settle()
 for i = 5, #grants, 5 do
   if grants[i] == id then queue = nil end -- it has its slot; a store that had lost it may know it as running and in line
 end
 if queue and books.claimants <= crowd and (not queue.within or queue.within.claimants <= crowd) then
-  place, work = stand(queue, index and queue.waiting + index or rank(queue, ticket))
+  index = index and queue.waiting + index or line.rank(queue, ticket)
+  if books.claimants == 1 and not queue.within then -- all that wait are of this queue
+    place, work = index + 1, index * math.floor(queue.cost / queue.waiting)
+  else
+    place, work = line.stand(queue, index)
+  end
 end
-tell_running()
-return reply()
+line.tell_running()
+return line.reply()

@@ -1,6 +1,6 @@
 -- line_leave: take tickets out of the line.
 --
 -- ARGV[13] and what follows: their ids
-withdraw({unpack(ARGV, own)})
-settle()
-return reply()
+line.withdraw({unpack(ARGV, own)})
+line.settle()
+return line.reply()

@@ -6,10 +6,10 @@ for i = own, #ARGV, 7 do
   local id = ARGV[i]
   local t = {id = id, class = ARGV[i + 1], arrival = tonumber(ARGV[i + 2]), cost = tonumber(ARGV[i + 3]), key = ARGV[i + 4], user = ARGV[i + 5], prefer = tonumber(ARGV[i + 6])}
   t.purse = t.class .. ' ' .. t.key
-  if not lookup(id) and not running(id) then
+  if not line.lookup(id) and not line.running(id) then
     books.arrival = math.max(books.arrival, t.arrival)
-    insert(t)
+    line.insert(t)
   end
 end
-settle()
-return reply()
+line.settle()
+return line.reply()

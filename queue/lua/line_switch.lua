@@ -3,6 +3,6 @@
 -- ARGV[13] the gate
 books.gate = tonumber(ARGV[own])
 books.version = books.version + 1
-settle()
-tell('', 'look')
-return reply()
+line.settle()
+line.tell('', 'look')
+return line.reply()

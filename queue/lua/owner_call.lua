@@ -2,6 +2,6 @@
 --
 -- ARGV[13] the owner it is for, empty for all others
 -- ARGV[14] the message
-settle()
-tell(ARGV[own], ARGV[own + 1])
-return reply()
+line.settle()
+line.tell(ARGV[own], ARGV[own + 1])
+return line.reply()

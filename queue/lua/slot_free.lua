@@ -5,13 +5,13 @@
 -- ARGV[15] 1 if its engine has been seen idle since its last use, else 0
 -- ARGV[16] and what follows: ids of tickets that leave before it is handed on
 -- returns  DONE, or STALE if the caller does not hold it by this fence
-local s = held(ARGV[own], tonumber(ARGV[own + 1]))
+local s = line.held(ARGV[own], tonumber(ARGV[own + 1]))
 if s then
-  bill(s)
-  release(s, tonumber(ARGV[own + 2]))
+  line.bill(s)
+  line.release(s, tonumber(ARGV[own + 2]))
 else
   verdict = STALE
 end
-withdraw({unpack(ARGV, own + 3)})
-settle()
-return reply()
+if ARGV[own + 3] then line.withdraw({unpack(ARGV, own + 3)}) end
+line.settle()
+return line.reply()

@@ -4,11 +4,11 @@
 -- ARGV[14] fence by which the caller holds it
 -- returns  DONE, or STALE if the caller does not hold it by this fence
 --          or it has not been asked for
-local s = held(ARGV[own], tonumber(ARGV[own + 1]))
+local s = line.held(ARGV[own], tonumber(ARGV[own + 1]))
 if s and s.asked == ASKED then
-  s.asked, s.changed = KEPT, true
+  s.asked = KEPT
 else
   verdict = STALE
 end
-settle()
-return reply()
+line.settle()
+return line.reply()

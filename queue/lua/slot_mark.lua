@@ -4,14 +4,14 @@
 -- ARGV[14] fence by which the caller holds it
 -- ARGV[15] state: aborting, poisoned or down
 -- returns  DONE, or STALE if the caller does not hold it by this fence
-local s, state = held(ARGV[own], tonumber(ARGV[own + 1])), tonumber(ARGV[own + 2])
+local s, state = line.held(ARGV[own], tonumber(ARGV[own + 1])), tonumber(ARGV[own + 2])
 if s then
-  if state ~= BUSY then bill(s) end
+  if state ~= BUSY then line.bill(s) end
   -- Poisoned and down are one illness: its age decides over newcomers.
-  if s.state ~= state and not (sick(s.state) and sick(state)) then s.since = now end
-  s.state, s.changed = state, true
+  if s.state ~= state and not (line.sick(s.state) and line.sick(state)) then s.since = now end
+  s.state = state
 else
   verdict = STALE
 end
-settle()
-return reply()
+line.settle()
+return line.reply()
