@@ -31,7 +31,8 @@ const (
 // Linux tells memory and processor time.
 func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
-		p := benched(b)
+		_, engine := simtest.Start(b, simengine.Config{Thinking: 100_000})
+		p := benched(b, engine, "")
 		idle := p.memory()
 		block, release := context.WithCancel(b.Context())
 		held := p.ask(block)
@@ -80,9 +81,9 @@ type benchedProcess struct {
 	address string
 }
 
-func benched(b *testing.B) *benchedProcess {
+// benched starts the program in front of an engine, with more settings.
+func benched(b *testing.B, engine, more string) *benchedProcess {
 	b.Helper()
-	_, engine := simtest.Start(b, simengine.Config{Thinking: 100_000})
 	line, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a benchmark
 	if err != nil {
 		b.Fatal(err)
@@ -91,7 +92,7 @@ func benched(b *testing.B) *benchedProcess {
 	_ = line.Close() // the program takes its place
 	dir := b.TempDir()
 	file := filepath.Join(dir, "oneslot.yaml")
-	settings := fmt.Sprintf("listen: %s\ndata: %s\ntelemetry: {log: error}\nengines: [{name: spark, url: %q, model: ripple}]\nqueue: {max_waiting: 20000, max_waiting_per_key: 20000}\n", p.address, dir, engine)
+	settings := fmt.Sprintf("listen: %s\ndata: %s\ntelemetry: {log: error}\nengines: [{name: spark, url: %q, model: ripple}]\nqueue: {max_waiting: 20000, max_waiting_per_key: 20000}\n%s", p.address, dir, engine, more)
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		b.Fatal(err)
 	}
@@ -158,6 +159,7 @@ func (p *benchedProcess) processor() (sum time.Duration) {
 type waiting struct {
 	conn  net.Conn
 	told  chan struct{} // closed with the first byte
+	over  chan struct{} // closed when there are no more
 	after time.Duration // it came
 }
 
@@ -168,12 +170,13 @@ func (p *benchedProcess) ask(ctx context.Context) *waiting {
 	if err != nil {
 		p.b.Fatal(err)
 	}
-	w, began := &waiting{conn: conn, told: make(chan struct{})}, time.Now()
+	w, began := &waiting{conn: conn, told: make(chan struct{}), over: make(chan struct{})}, time.Now()
 	if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", p.address, len(hello), hello); err != nil {
 		p.b.Fatal(err)
 	}
 	var once sync.Once
 	go func() {
+		defer close(w.over)
 		in := bufio.NewReaderSize(conn, 512)
 		for {
 			if _, err := in.ReadByte(); err != nil {

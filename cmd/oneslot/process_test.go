@@ -101,7 +101,7 @@ func fetch(ctx context.Context, url string) (status int, body []byte, err error)
 }
 
 // hold listens on a free port.
-func hold(t *testing.T) net.Listener {
+func hold(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -112,7 +112,7 @@ func hold(t *testing.T) net.Listener {
 
 // eventually polls for something that another process does. It is no measure of
 // time: the limit only ends a test that hangs.
-func eventually(t *testing.T, what string, is func() bool) {
+func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -126,14 +126,14 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func closeIt(t *testing.T, c io.Closer) {
+func closeIt(t testing.TB, c io.Closer) {
 	t.Helper()
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l := hold(t)
 	defer closeIt(t, l)
@@ -221,7 +221,7 @@ func TestEngineComesLater(t *testing.T) {
 }
 
 // redisServer starts a Redis of the test's own.
-func redisServer(t *testing.T) string {
+func redisServer(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
