@@ -73,7 +73,7 @@ type asked struct {
 }
 
 // Place reports where the job id stands, false if it does not wait in this
-// process. It does no I/O. With Redis the position may be a few seconds old.
+// process. It does no I/O. With Redis, or many keys, its position may be a few seconds old.
 func (q *Queue) Place(id string) (Place, bool) {
 	now := time.Now()
 	m, near := q.store.(*memory)

@@ -13,6 +13,7 @@ import (
 
 	"oneslot/queue/codec"
 	"oneslot/queue/line"
+	"oneslot/queue/stands"
 )
 
 // Store keeps the line, in this process (NewMemory) or in Redis (NewRedis). It
@@ -35,8 +36,9 @@ func storeDown(err error) error { return fmt.Errorf("%w: %w", ErrStoreDown, err)
 // memory is the store of one process. Its clock is the monotonic one.
 type memory struct {
 	began time.Time
-	mu    sync.Mutex // guards line
+	mu    sync.Mutex // guards what follows
 	line  *line.Line
+	table stands.Table
 }
 
 // NewMemory returns a store that lives and dies with this process. It serves
@@ -69,8 +71,15 @@ func (m *memory) lease() time.Duration { return 0 }
 func (m *memory) stand(id string, now time.Time) told {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, running := m.line.Stand(id), m.line.Runs()
-	return told{at: at, of: m.line.Len(), running: running, when: now.Add(-m.began.Add(now.Sub(m.began)).Sub(m.line.Now()))}
+	at, view := m.table.Of(m.line, id, now)
+	if view != nil {
+		m.mu.Unlock()
+		view.Arrange()
+		m.mu.Lock()
+		m.table.Set(view, now)
+		at, _ = m.table.Of(m.line, id, now)
+	}
+	return told{at: at, of: m.line.Len(), running: m.line.Runs(), when: now.Add(-m.began.Add(now.Sub(m.began)).Sub(m.line.Now()))}
 }
 
 // news is what the operator lets through, and whether all slots are out of order.

@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"api/metrics":         {"queue", "queue/line", "ledger"},
 	"api/retry":           {"proxy/downstream/...", "queue", "queue/claims", "internal/openai"},
 	"queue/claims":        {},
-	"queue":               {"queue/bell", "queue/claims", "queue/line", "queue/codec", "queue/eta", "queue/forecast", "queue/job"},
+	"queue":               {"queue/bell", "queue/claims", "queue/line", "queue/codec", "queue/eta", "queue/forecast", "queue/job", "queue/stands"},
 	"queue/job":           {"queue/claims", "queue/forecast", "queue/line"},
 	"queue/bell":          {},
 	"queue/forecast":      {"queue/eta", "queue/line"},
@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"queue/line":          {},
 	"proxy":               {"proxy/budget", "proxy/cache", "proxy/downstream", "proxy/engine", "proxy/events", "proxy/split", "proxy/surface", "proxy/watchdog", "reasoning", "usage", "internal/openai"},
 	"queue/codec":         {"queue/eta", "queue/line"},
+	"queue/stands":        {"queue/line"},
 	"queue/eta":           {},
 	"proxy/budget":        {"reasoning", "internal/openai"},
 	"proxy/cache":         {"proxy/engine", "usage", "usage/prefix", "internal/openai"},
@@ -66,7 +67,7 @@ var mayImport = map[string][]string{
 
 // pure packages keep away from the world, so that they can be tested by calling
 // them and held to an oracle.
-var pure = []string{"reasoning", "proxy/split", "proxy/budget", "proxy/events", "proxy/probe/markers", "usage", "usage/prefix", "internal/openai", "queue/line", "queue/codec", "queue/eta"}
+var pure = []string{"reasoning", "proxy/split", "proxy/budget", "proxy/events", "proxy/probe/markers", "usage", "usage/prefix", "internal/openai", "queue/line", "queue/codec", "queue/eta", "queue/stands"}
 
 // world is what a pure package may not import.
 var world = []string{"io/fs", "log", "log/slog", "net", "os", "os/exec", "sync", "sync/atomic", "syscall", "testing/synctest"}

@@ -77,6 +77,9 @@ func (l *Line) Now() time.Time { return time.UnixMicro(l.now) }
 // Len is how many wait.
 func (l *Line) Len() int { return len(l.waiting) }
 
+// Waits reports whether a job is in line.
+func (l *Line) Waits(id string) bool { return l.waiting[id] != nil }
+
 // Gate is what the operator lets through.
 func (l *Line) Gate() Gate { return l.gate }
 

@@ -206,7 +206,7 @@ func (l *Line) answer(s Step) {
 	l.out.Gate, l.out.Ill = l.gate, l.Ill()
 	switch s := s.(type) {
 	case Join:
-		if l.out.Running = l.Runs(); !l.crowded(s.ID) {
+		if l.out.Running = l.Runs(); !l.Crowded(s.ID) {
 			l.out.At = l.Stand(s.ID)
 		}
 	case Renew:
@@ -225,15 +225,15 @@ func (l *Line) answer(s Step) {
 			l.out.Ranks = append(l.out.Ranks, l.Stand(id))
 		}
 	case Look:
-		if l.out.View = l.view(); !s.AsItIs {
+		if l.out.View = l.View(); !s.AsItIs {
 			l.out.View.Arrange()
 		}
 	}
 }
 
-// crowded reports whether there are too many claimants, among the keys or among the
+// Crowded reports whether there are too many claimants, among the keys or among the
 // users of the job's, for its place to be counted in every join.
-func (l *Line) crowded(id string) bool {
+func (l *Line) Crowded(id string) bool {
 	keys, e := 0, l.waiting[id]
 	for _, g := range l.classes {
 		keys += g.claimants

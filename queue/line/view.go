@@ -98,7 +98,8 @@ func (v *View) sort(of func(*Ticket) *account) {
 	copy(v.Tickets, sorted)
 }
 
-func (l *Line) view() *View {
+// View is the whole line as it is, to be put in order by Arrange.
+func (l *Line) View() *View {
 	v := &View{Now: l.now, Gate: l.gate, Cutoff: l.cutoff(), Typical: l.typical}
 	for _, e := range l.waiting {
 		v.Tickets = append(v.Tickets, e.Ticket)
