@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"oneslot/queue/eta"
@@ -144,20 +143,18 @@ func (q *Queue) rank(now time.Time) {
 	q.place(ids, now)
 }
 
-// place asks where jobs stand.
+// place asks where jobs stand, of all at once: for many the store reads the whole line.
 func (q *Queue) place(ids []string, now time.Time) {
-	for part := range slices.Chunk(ids, batch) {
-		reply, err := q.apply(line.Rank{IDs: part})
-		if err != nil || len(reply.Ranks) != len(part) {
-			return
+	reply, err := q.apply(line.Rank{IDs: ids})
+	if err != nil || len(reply.Ranks) != len(ids) {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, id := range ids {
+		if s := q.jobs[id]; s != nil && reply.Ranks[i].Place > 0 {
+			s.told = told{at: reply.Ranks[i], of: reply.Waiting, running: reply.Running, when: now}
 		}
-		q.mu.Lock()
-		for i, id := range part {
-			if s := q.jobs[id]; s != nil && reply.Ranks[i].Place > 0 {
-				s.told = told{at: reply.Ranks[i], of: reply.Waiting, running: reply.Running, when: now}
-			}
-		}
-		q.mu.Unlock()
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 // outlook is what those who stand behind the same jobs that run have in common, by the
-// guess. It is kept, since in a crowd many ask at a time.
+// guess. Some are kept, since in a crowd many ask at a time, and not all were told of what
+// runs by the same answer of a store.
 type outlook struct {
 	running []Running
 	slots   int
@@ -25,19 +26,31 @@ func (b *Book) guessed(q Question) (Band, bool) {
 	if b.sums() == nil || q.Slots < 1 || q.Place < 1 || q.Place-1+len(q.Running) < 1 {
 		return Band{}, false
 	}
-	if a := b.guess.ahead; a == nil || a.slots != q.Slots || !slices.Equal(a.running, q.Running) {
-		b.guess.ahead = b.newOutlook(q)
-	}
+	a := b.outlook(q)
 	before := q.Place - 1
 	grain := 1 << max(0, bits.Len(uint(before))-bits.Len(normal)+1)
 	near := before - before%grain
-	band := b.foreseen(near)
+	band := b.foreseen(a, near)
 	if near == before {
 		return band, true
 	}
-	far, share := b.foreseen(near+grain), float64(before-near)/float64(grain)
+	far, share := b.foreseen(a, near+grain), float64(before-near)/float64(grain)
 	between := func(x, y time.Duration) time.Duration { return x + time.Duration(share*float64(y-x)) }
 	return Band{P50: between(band.P50, far.P50), P90: between(band.P90, far.P90)}, true
+}
+
+// outlooks is how many are kept.
+const outlooks = 8
+
+// outlook finds the one of a question, or makes it.
+func (b *Book) outlook(q Question) *outlook {
+	all := b.guess.ahead
+	at := slices.IndexFunc(all, func(a *outlook) bool { return a.slots == q.Slots && slices.Equal(a.running, q.Running) })
+	if at < 0 {
+		b.guess.ahead = append([]*outlook{b.newOutlook(q)}, all[:min(len(all), outlooks-1)]...)
+		return b.guess.ahead[0]
+	}
+	return all[at]
 }
 
 func (b *Book) newOutlook(q Question) *outlook {
@@ -56,8 +69,8 @@ func (b *Book) newOutlook(q Question) *outlook {
 // foreseen is the band of somebody before whom so many stand. Where they are more than
 // jobs were drawn, their sum grows with them in each box, so that between two places
 // the band does as well.
-func (b *Book) foreseen(before int) Band {
-	a, sums := b.guess.ahead, b.guess.sums
+func (b *Book) foreseen(a *outlook, before int) Band {
+	sums := b.guess.sums
 	if band, ok := a.bands[before]; ok {
 		return band
 	}

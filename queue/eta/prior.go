@@ -48,7 +48,7 @@ type guess struct {
 	boxes [draws]box
 	one   [draws]float64              // tokens of an answer
 	sums  *[draws][normal + 1]float64 // seconds of so many jobs, in each box; nil when it has to be made
-	ahead *outlook                    // of the last question, by sums; nil when it has to be made
+	ahead []*outlook                  // made last, by sums
 }
 
 // guesses makes the guess, if need be; nil if the pace is not known.

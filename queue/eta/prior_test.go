@@ -88,7 +88,7 @@ func TestBetweenPlaces(t *testing.T) {
 	b := paced(100_000, 3000, 500)
 	for n := range 200 * normal {
 		told, ok := b.Estimate(behind(n, 7*time.Second))
-		want := b.foreseen(n)
+		want := b.foreseen(b.outlook(behind(n, 7*time.Second)), n)
 		if off := max((told.P50-want.P50).Abs()*1000/want.P50, (told.P90-want.P90).Abs()*1000/want.P90); !ok || off > 2 {
 			t.Fatalf("%d before: told %+v, reckoned %+v", n, told, want)
 		}
