@@ -106,6 +106,7 @@ func hasPrefix(key string, prefixes []string) bool {
 // members are what the proxy itself puts into the request.
 func (o *order) members(ctx context.Context) (set []openai.Member) {
 	d, req := o.info.Dialect, o.call.Request
+	set = make([]openai.Member, 0, 16)
 	put := func(key, raw string) { set = append(set, openai.Member{Key: key, Raw: raw}) }
 	put("model", openai.String(o.engine.UpstreamModel(o.info)))
 	put("stream", "true")

@@ -37,8 +37,10 @@ func Read(caller string, h http.Header) (Ask, error) {
 	if len(a.Key) > maxKey {
 		return a, openai.Invalid("", "invalid_value", "The Idempotency-Key has %d bytes; at most %d are allowed.", len(a.Key), maxKey)
 	}
-	n, err := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
-	a.Again = err == nil && n > 0
+	if text := h.Get("X-Stainless-Retry-Count"); text != "" {
+		n, err := strconv.Atoi(text)
+		a.Again = err == nil && n > 0
+	}
 	a.Patience = patienceOf(h)
 	return a, nil
 }
@@ -67,6 +69,9 @@ type Patience struct {
 func patienceOf(h http.Header) Patience {
 	for _, name := range []string{"X-Stainless-Read-Timeout", "X-Stainless-Timeout"} {
 		text := h.Get(name)
+		if text == "" {
+			continue
+		}
 		s, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(s >= 0 && s <= maxPatience.Seconds()) {
 			continue // None, NaN, or no time to reckon with

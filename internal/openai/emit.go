@@ -72,7 +72,7 @@ type Emitter struct {
 // Unix seconds. With nullUsage every chunk carries `"usage":null`, which
 // OpenAI does when the client asked for include_usage.
 func NewEmitter(id, model string, created int64, nullUsage bool) *Emitter {
-	e := &Emitter{tail: "}]}"}
+	e := &Emitter{tail: "}]}", head: make([]byte, 0, 128+len(id)+len(model))}
 	if nullUsage {
 		e.tail = `}],"usage":null}`
 	}
@@ -189,7 +189,10 @@ func (m *Message) JSON() []byte {
 }
 
 // String returns s as raw JSON, for a Member.
-func String(s string) string { return string(AppendString(nil, s)) }
+func String(s string) string {
+	var room [64]byte // most are short
+	return string(AppendString(room[:0], s))
+}
 
 // AppendString appends s as a JSON string. It escapes only what JSON demands
 // (no HTML escapes, U+2028 stays raw) and replaces invalid UTF-8 by U+FFFD.

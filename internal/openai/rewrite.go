@@ -2,6 +2,7 @@ package openai
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 )
@@ -21,13 +22,16 @@ func Rewrite(body []byte, set []Member, drop func(key string) bool) []byte {
 	for _, m := range set {
 		owned[m.Key] = true
 	}
-	var kept []Member // with raw keys
+	kept := make([]Member, 0, 16+len(set)) // with raw keys
 	at := map[string]int{}
 	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
 		if owned[key.Str] || drop != nil && drop(key.Str) {
 			return true
 		}
-		name := string([]rune(key.Str)) // bytes that are not UTF-8 are all the same to a decoder
+		name := key.Str
+		if !utf8.ValidString(name) {
+			name = string([]rune(name)) // such bytes are all the same to a decoder
+		}
 		if i, ok := at[name]; ok {
 			kept[i].Raw = value.Raw
 			return true

@@ -45,11 +45,14 @@ func (t *talk) Beat(e *downstream.Events, s downstream.Sign) {
 	t.Plain.Beat(e, s)
 }
 
+// usual is the length of most chunks, in bytes.
+const usual = 384
+
 // Sink writes chunks or gathers one object.
 func (t *talk) Sink(st surface.Stage) surface.Sink {
 	s := st.Shape()
 	if t.request.Stream {
-		return &stream{client: st.Client, emitter: t.emitter(st.Field), shape: s, usage: t.request.IncludeUsage, sources: st.Sources}
+		return &stream{client: st.Client, emitter: t.emitter(st.Field), shape: s, usage: t.request.IncludeUsage, sources: st.Sources, buf: make([]byte, 0, usual)}
 	}
 	return &whole{talk: t, stage: st, shape: s}
 }
