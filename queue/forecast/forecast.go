@@ -16,6 +16,7 @@ type Forecast struct {
 	book  eta.Book
 	fresh []eta.Sample    // not yet written down for other processes
 	pace  func() eta.Pace // of what runs; nil: nothing has run yet
+	told  ladder
 }
 
 // Job is what somebody in line asks for.
@@ -90,15 +91,20 @@ func (f *Forecast) Guesses() bool {
 	return f.book.Wanting()
 }
 
-// Band is the estimate for somebody in line, nil while too little is known.
+// Band is the estimate for somebody in line, nil while too little is known. Of those who
+// ask again within a moment none is told less than one of his class before him.
 func (f *Forecast) Band(q eta.Question) *eta.Band {
 	f.look()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if band, ok := f.book.Estimate(q); ok {
-		return &band
+	band, ok := f.book.Estimate(q)
+	if !ok {
+		return nil
 	}
-	return nil
+	if q.Late && !f.book.Wanting() {
+		band = f.told.fit(q, band)
+	}
+	return &band
 }
 
 // look asks for the pace of the engine if it counts, not under the lock.
@@ -135,6 +141,7 @@ func (f *Forecast) Learn(q eta.Question, waited time.Duration, gone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if q.Place > 0 {
+		f.told.forget()
 		f.book.Learn(q, waited, gone)
 	}
 }
@@ -144,6 +151,7 @@ func (f *Forecast) Learn(q eta.Question, waited time.Duration, gone bool) {
 func (f *Forecast) Served(one eta.Sample, tell bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.told.forget()
 	f.book.Add(one)
 	if tell {
 		f.keep(append(f.fresh, one))
@@ -182,6 +190,7 @@ func (f *Forecast) Replace(all []eta.Sample) {
 	defer f.mu.Unlock()
 	all = append(all, f.fresh...)
 	if _, own, _ := f.book.Recent(); len(all) >= own || len(all) >= eta.Most {
+		f.told.forget()
 		f.book.Replace(all[max(0, len(all)-eta.Most):])
 	}
 }
