@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"oneslot/internal/socket"
 )
 
 // A Refusal is what a client is told of a request that could not be read.
@@ -84,7 +86,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: inner, door: l.door}
+	c := &conn{Conn: socket.Calm(inner), door: l.door}
 	l.door.mu.Lock()
 	defer l.door.mu.Unlock()
 	if l.door.closed {

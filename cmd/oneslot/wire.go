@@ -11,6 +11,7 @@ import (
 	"oneslot/api"
 	"oneslot/api/metrics"
 	"oneslot/configs"
+	"oneslot/internal/socket"
 	"oneslot/internal/telemetry"
 	"oneslot/internal/tokenizer"
 	"oneslot/ledger"
@@ -34,7 +35,9 @@ func (p *program) targets(w *world) ([]proxy.Target, error) {
 	}
 	var targets []proxy.Target
 	for i, cfg := range p.cfg.EngineConfigs() {
-		cfg.Dial = w.dial
+		if cfg.Dial = w.dial; cfg.Dial == nil {
+			cfg.Dial = socket.Dial
+		}
 		e, err := engine.New(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("engines[%d]: %w", i, err)

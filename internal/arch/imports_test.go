@@ -11,12 +11,12 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "proxy/surface", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "proxy/surface", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/socket", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
 	"configs":             {"configs/lines", "api", "api/intake", "api/retry", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "internal/telemetry", "queue/address"},
 	"api":                 {"api/door", "api/intake", "api/metrics", "api/openapi", "api/origin", "api/parted", "api/report", "api/retry", "api/slack", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/downstream/raw", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "internal/telemetry", "api/board"},
 	"configs/lines":       {},
 	"api/openapi":         {},
-	"api/door":            {},
+	"api/door":            {"internal/socket"},
 	"api/origin":          {},
 	"api/parted":          {},
 	"api/slack":           {},
@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 	"ledger/live":         {"ledger", "internal/remote"},
 	"internal/console":    {"api/board"},
 	"internal/openai":     {},
+	"internal/socket":     {},
 	"internal/tokenizer":  {},
 	"internal/remote":     {},
 	"internal/telemetry":  {"ledger"},
