@@ -219,8 +219,11 @@ func (r *redisStore) listen(ctx context.Context, owner string, hear func(codec.N
 func (r *redisStore) load(read func(name string) (string, error)) error {
 	var policy strings.Builder
 	for _, part := range []struct{ before, name, behind string }{
-		{"", "line", ""}, {"function seldom()\n", "accounts", ""}, {"", "places", "end\n"},
-		{"local function order()\n", "order", "end\norder()\n"}, {"local function moves()\n", "moves", "end\nmoves()\n"},
+		{"", "line", ""},
+		{"function seldom()\n", "accounts", ""},
+		{"", "places", "end\n"},
+		{"local function order()\n", "order", "end\norder()\n"},
+		{"local function moves()\n", "moves", "end\nmoves()\n"},
 	} {
 		text, err := read(part.name)
 		if err != nil {

@@ -10,6 +10,7 @@
 //
 //   - A Conn behaves as the *net.TCPConn that it is made of: deadlines, Close beside a
 //     read, errors and their classes, and what goes by SyscallConn.
+//   - Offer and Quiet write and look without waiting, whatever the connection is made of.
 //   - Where it is not known how to do so, the connection is returned as it is; so it is
 //     under the race detector, which learns by net's calls what comes before what.
 package socket

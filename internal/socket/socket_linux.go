@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"syscall"
-	"unsafe"
 )
 
 // Calm returns c so that the scheduler is not told of its reads and writes, if c is a TCP
@@ -66,19 +65,6 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		return true
 	})
 	return n, c.failed("write", err, fault)
-}
-
-// call reads or writes, which does not block on a socket of net's.
-func call(what, fd uintptr, p []byte) (int, syscall.Errno) {
-	for {
-		n, _, fault := syscall.RawSyscall(what, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
-		if fault == 0 {
-			return int(n), 0
-		}
-		if fault != syscall.EINTR {
-			return 0, fault
-		}
-	}
 }
 
 // failed words an error as net does: err is that of waiting, fault that of the call.

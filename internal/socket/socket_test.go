@@ -155,3 +155,82 @@ func TestOthers(t *testing.T) {
 		t.Errorf("got %v, %v", conn, err)
 	}
 }
+
+// TestOffer: what goes at once is written, and nobody waits for the rest.
+func TestOffer(t *testing.T) {
+	for _, calm := range []bool{true, false} {
+		near, far := ends(t, calm)
+		if n, err := socket.Offer(near, []byte("abc")); n != 3 || err != nil {
+			t.Errorf("offered %d bytes: %v", n, err)
+		}
+		got := make([]byte, 3)
+		if _, err := io.ReadFull(far, got); err != nil || string(got) != "abc" {
+			t.Errorf("%q came: %v", got, err)
+		}
+		if n, err := socket.Offer(near, nil); n != 0 || err != nil {
+			t.Errorf("offered nothing: %d, %v", n, err)
+		}
+		much, taken := make([]byte, 1<<20), 0
+		for { // until the other side has no room
+			n, err := socket.Offer(near, much)
+			if taken += n; err != nil || n == 0 {
+				if err != nil || taken == 0 {
+					t.Errorf("%d bytes were taken: %v", taken, err)
+				}
+				break
+			}
+		}
+		_ = near.Close()
+		if n, err := socket.Offer(near, much); n != 0 || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("offered to a closed connection: %d, %v", n, err)
+		}
+	}
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	if n, err := socket.Offer(near, []byte("abc")); n != 0 || err != nil {
+		t.Errorf("offered to a pipe: %d, %v", n, err)
+	}
+}
+
+// TestQuiet: whatever has come is noticed, and left for who reads it.
+func TestQuiet(t *testing.T) {
+	for _, calm := range []bool{true, false} {
+		near, far := ends(t, calm)
+		if !socket.Quiet(near) {
+			t.Error("nothing has come")
+		}
+		_, _ = far.Write([]byte("a"))
+		if !await(func() bool { return !socket.Quiet(near) }) {
+			t.Error("a byte was not noticed")
+		}
+		if n, err := near.Read(make([]byte, 4)); n != 1 || err != nil || !socket.Quiet(near) {
+			t.Errorf("%d bytes were left to read: %v", n, err)
+		}
+		_ = far.Close()
+		if !await(func() bool { return !socket.Quiet(near) }) {
+			t.Error("the end was not noticed")
+		}
+		_ = near.Close()
+		if socket.Quiet(near) {
+			t.Error("a closed connection is quiet")
+		}
+	}
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	if !socket.Quiet(near) {
+		t.Error("of a pipe nothing can be told")
+	}
+}
+
+// await waits, for 10 s at most, for what another side has sent to arrive.
+func await(is func() bool) bool {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		if is() {
+			return true
+		}
+		<-time.After(time.Millisecond)
+	}
+	return false
+}

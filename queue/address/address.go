@@ -2,6 +2,7 @@ package address
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"oneslot/internal/socket"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -113,7 +116,22 @@ func first(one *redis.Options) *redis.UniversalOptions {
 	all.ReadTimeout = cmp.Or(all.ReadTimeout, 2*time.Second)
 	all.WriteTimeout = cmp.Or(all.WriteTimeout, 2*time.Second)
 	all.MaxRetries = cmp.Or(all.MaxRetries, 1)
+	if all.TLSConfig == nil {
+		all.Dialer = calm(all.DialTimeout)
+	}
 	return all
+}
+
+// calm is the library's own dialer, but that the connection is a calm one.
+func calm(timeout time.Duration) func(context.Context, string, string) (net.Conn, error) {
+	d := &net.Dialer{Timeout: timeout, KeepAlive: 5 * time.Minute}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return socket.Calm(conn), nil
+	}
 }
 
 // Exposed lists the servers that other machines can reach although o has no

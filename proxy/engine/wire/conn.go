@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"oneslot/internal/socket"
 )
 
 // Sizes, in bytes.
@@ -113,6 +115,29 @@ func (c *conn) send(head, body []byte) <-chan error {
 	return sent
 }
 
+// begin is send for those who must not wait: what the socket does not take at once is
+// written beside. It returns nil if the connection is broken.
+func (c *conn) begin(head, body []byte) <-chan error {
+	text := append(head, body...)
+	if c.out = head; len(text) <= oneWrite {
+		c.out = text
+	}
+	n, err := socket.Offer(c.Conn, text)
+	if err != nil {
+		return nil
+	}
+	sent := make(chan error, 1)
+	if n == len(text) {
+		sent <- nil
+		return sent
+	}
+	go func() {
+		more, err := c.Write(text[n:])
+		sent <- outcome(int64(n+more), err)
+	}()
+	return sent
+}
+
 // outcome is that of a write which took n bytes.
 func outcome(n int64, err error) error {
 	if err != nil && n == 0 {
@@ -201,6 +226,18 @@ func (b *body) end() {
 		_ = b.conn.Close()
 	}
 }
+
+// Ends reports whether the end of a response's body seems to be at hand, so that reading
+// it does not wait. A server whose data looks like the end may mislead it.
+func (b *body) Ends() bool {
+	if b.done {
+		return true
+	}
+	rest, _ := b.conn.r.Peek(b.conn.r.Buffered())
+	return string(rest) == lastChunk || string(rest) == "\r\n"+lastChunk
+}
+
+const lastChunk = "0\r\n\r\n"
 
 // Close closes the connection of a body that was not read to its end.
 func (b *body) Close() error {

@@ -37,7 +37,7 @@ func (c *Client) Begin(r *Request) bool {
 	}
 	sent := conn.begin(c.head(conn, r), r.Body)
 	if sent == nil {
-		_ = conn.Close()
+		conn.cut()
 		return false
 	}
 	r.begun = &begun{conn, sent}
@@ -48,7 +48,7 @@ func (c *Client) Begin(r *Request) bool {
 // with.
 func (c *Client) Drop(r *Request) {
 	if conn, _ := r.goOn(); conn != nil {
-		_ = conn.Close()
+		conn.cut()
 	}
 }
 
@@ -61,36 +61,3 @@ func (r *Request) goOn() (*conn, <-chan error) {
 	}
 	return b.conn, b.sent
 }
-
-// begin is send for those who must not wait: what the socket does not take at once is
-// written beside. It returns nil if the connection is broken.
-func (c *conn) begin(head, body []byte) <-chan error {
-	c.out = append(head, body...)
-	n, err := c.offer(c.out)
-	if err != nil {
-		return nil
-	}
-	sent := make(chan error, 1)
-	if n == len(c.out) {
-		sent <- nil
-		return sent
-	}
-	go func() {
-		more, err := c.Write(c.out[n:])
-		sent <- outcome(int64(n+more), err)
-	}()
-	return sent
-}
-
-// Ends reports whether the end of a response's body seems to be at hand, so that reading
-// it does not wait. A server whose data looks like the end may mislead it.
-func (b *body) Ends() bool {
-	if b.done {
-		return true
-	}
-	rest, _ := b.conn.r.Peek(b.conn.r.Buffered())
-	return string(rest) == lastChunk || string(rest) == "\r\n"+lastChunk
-}
-
-// lastChunk ends a body in chunks.
-const lastChunk = "0\r\n\r\n"
