@@ -92,7 +92,7 @@ type Engine struct {
 	headers headers
 	slots   []string
 
-	rest, absent atomic.Int64 // in unix nanoseconds: until when it wants no request; when it was last found not to be there, 0: it is
+	rest, absent atomic.Int64 // in unix nanoseconds: until when Settle does not look at it; when it was last found not to be there, 0: it is
 	misses       atomic.Int64 // how often it was
 	mu           sync.Mutex   // guards what follows
 	info         *Info        // nil until the engine has been asked, and when it is gone

@@ -124,7 +124,18 @@ func (e *Engine) Rest(resp *http.Response) {
 	if !full || err != nil || seconds < 0 {
 		return
 	}
-	e.rest.Store(time.Now().Add(min(time.Duration(seconds)*time.Second, longestRest)).UnixNano())
+	e.leaveAlone(time.Now().Add(min(time.Duration(seconds)*time.Second, longestRest)))
+}
+
+// leaveAlone has Settle not look at the engine before a time, if it was not told of a
+// later one.
+func (e *Engine) leaveAlone(until time.Time) {
+	for {
+		was := e.rest.Load()
+		if until.UnixNano() <= was || e.rest.CompareAndSwap(was, until.UnixNano()) {
+			return
+		}
+	}
 }
 
 // longestRest bounds what an engine may ask for.

@@ -293,6 +293,28 @@ func TestSettleLeavesTheEngineItsTime(t *testing.T) {
 	}
 }
 
+// TestSettleAfterARunWithoutResponse: an engine that may not have read a request yet, whose
+// sender has gone, is not believed to be idle; one that has had time to is looked at at
+// once.
+func TestSettleAfterARunWithoutResponse(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{0: 250 * time.Millisecond, 100 * time.Millisecond: 150 * time.Millisecond, time.Second: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			e, _ := simulated(t, engine.Config{}, simengine.Config{})
+			ctx, leave := context.WithTimeout(t.Context(), left)
+			defer leave()
+			resp, err := e.Chat(ctx, []byte(`{"stream":true,"messages":[{"role":"user","content":"hi"}],"sim":{"prefill_tokens_per_second":1}}`))
+			if err == nil {
+				resp.Body.Close()
+				t.Fatal("there was a response")
+			}
+			synctest.Wait()
+			if took, err := settle(t, e, time.Minute); err != nil || took < want || took > want+50*time.Millisecond {
+				t.Errorf("left after %v: idle after %v, %v; want %v", left, took, err, want)
+			}
+		})
+	}
+}
+
 // some are others of whom so many go on, from the given look on.
 type some struct{ looks, from, many int }
 
