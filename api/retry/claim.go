@@ -81,7 +81,10 @@ func (v *Visit) Claim(ctx context.Context, c *claims.Claims, ask Ask, id string)
 	case rest != nil:
 		wait := rest
 		rest = func(ctx context.Context) error {
-			err := v.refused(wait(ctx))
+			err := wait(ctx)
+			if err != nil && ctx.Err() == nil { // else it may go on to wait
+				err = v.refused(err)
+			}
 			if v == nil && err == nil {
 				c.Drop(claim)
 			}

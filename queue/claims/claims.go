@@ -92,6 +92,8 @@ func (c *Claims) take(ctx context.Context, claim Claim, enough bool) (place Plac
 	for {
 		other, err := c.ask(ctx, claim)
 		switch {
+		case err != nil && ctx.Err() != nil: // nobody's fault, and perhaps it is asked again
+			return Place{}, false, context.Cause(ctx)
 		case err != nil:
 			return Place{}, false, err
 		case other.ID == "":

@@ -156,6 +156,24 @@ func TestRest(t *testing.T) {
 	})
 }
 
+// TestGivenUpWhileAsking: who is told to stop while the store is asked hears why, not that
+// the store failed.
+func TestGivenUpWhileAsking(t *testing.T) {
+	cause := errors.New("its slot goes to a better one")
+	ctx, stop := context.WithCancelCause(t.Context())
+	c := New(Wire{
+		Run: func(ctx context.Context, _ string, _ ...any) ([]any, error) {
+			stop(cause)
+			return nil, fmt.Errorf("store down: %w", ctx.Err())
+		},
+		Say: func(string, string) {},
+		Go:  func(f func()) { go f() },
+	})
+	if _, _, err := c.Take(ctx, Claim{Name: "n", ID: "1", Body: "b"}); !errors.Is(err, cause) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestComesBack: its client is there again before it was given up.
 func TestComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
