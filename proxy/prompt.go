@@ -75,8 +75,9 @@ type ahead struct {
 	err    error
 }
 
-// Ahead makes ready what can be of a call that is about to wait for one of the slots, so
-// that the slot need not wait for that: the engine's request, if it is small, and, where
+// Ahead makes ready what can be of a call that is about to wait for one of the slots, of
+// which there is at least one, so that the slot need not wait for that: the request to the
+// engine of the first of them, if it is small and nobody has to be asked for it, and, where
 // the limit will have to be cut to the engine's context, the count of its prompt. The
 // caller owes a call of end after the last Serve.
 func (p *Proxy) Ahead(ctx context.Context, call *Call, slots []string) (end func()) {

@@ -56,7 +56,7 @@ type order struct {
 	length int      // how many they are; 0 if they were not counted
 	plan   plan
 	as     int           // Changes of its engine when it was made
-	begun  *engine.Begun // its run has been sent
+	begun  *engine.Begun // its run has been sent, by Start
 	sent   time.Time     // when
 }
 

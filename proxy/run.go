@@ -45,9 +45,9 @@ func newRun(ctx context.Context, o *order, bound time.Duration, stopped func(err
 	return r
 }
 
-// Start sends a call that Ahead made ready to the engine of a slot that is its own from
-// now on, and reports whether it did. It does not wait. Serve has to be called then,
-// or end.
+// Start sends a call that Ahead made ready to the engine of a slot that is its own from now
+// on, without headers of engine.WithHeader, and reports whether it did. It does not wait.
+// Serve, or what Ahead returned, is called then by a goroutine that was told since.
 func (p *Proxy) Start(call *Call, slot string) bool {
 	o := call.ready
 	if o == nil || p.targets[slot] != o.target || !o.stands() {

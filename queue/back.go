@@ -99,7 +99,7 @@ func (q *Queue) over(s *seat, h *hold, err error) (again bool, _ error) {
 	case q.stopping:
 		return false, ErrStopping
 	}
-	s.hold, s.begun, s.bell, s.told.at.Place = nil, false, bell.New(), 0
+	s.hold, s.started, s.bell, s.told.at.Place = nil, false, bell.New(), 0
 	q.bound(s)
 	s.first, s.late, s.asks = asked{}, asked{}, 0 // a wait of another kind
 	s.yields++

@@ -156,7 +156,7 @@ func (s *seat) use(held context.Context, lent *Hold, work func(context.Context, 
 	switch cause := context.Cause(held); {
 	case s.thrown != nil:
 		panic(s.thrown)
-	case cause != nil && !s.begun:
+	case cause != nil && !s.started:
 		lent.Idle() // it never worked
 		return cause
 	}

@@ -9,16 +9,17 @@ import (
 	"oneslot/queue/line"
 )
 
-// seat is a job's place, waiting or running. Queue.mu guards all but the bell's ringing.
+// seat is a job's place, waiting or running. It is changed under Queue.mu; once the bell
+// has rung, the job's own goroutine reads hold, cause, started and thrown without it.
 type seat struct {
 	job     Job
 	since   time.Time     // when Do was called
 	ran     time.Duration // of that, in slots that it gave back
 	yields  int           // how often it did
 	arrival int64         // 0: the join has not been answered
-	bell    *bell.Bell    // rings when hold or cause is set
+	bell    *bell.Bell    // rings when cause is set, or hold, and Job.Start has returned
 	hold    *hold
-	begun   bool // the work, by Job.Start
+	started bool // the work has been begun by Job.Start, or may have been: it panicked
 	thrown  any  // by Job.Start
 	cause   error
 	told    told
@@ -118,7 +119,7 @@ func (q *Queue) wait(ctx context.Context, s *seat) error {
 	}
 	<-s.bell.Rung() // by now or soon: leave has rung it, or a grant was faster
 	q.learn(s, time.Now())
-	if s.cause == nil && ctx.Err() != nil && !s.begun {
+	if s.cause == nil && ctx.Err() != nil && !s.started {
 		q.forget(s)
 		q.giveBack(s.hold, true)
 		return ErrLeft
@@ -212,7 +213,7 @@ func (q *Queue) start(s *seat) {
 	begun, thrown := s.start()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s.begun, s.thrown = begun, thrown
+	s.started, s.thrown = begun, thrown
 	s.bell.Ring()
 }
 

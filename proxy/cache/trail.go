@@ -81,6 +81,8 @@ func (w *Watch) Pass(info engine.Info, t Trace) {
 	}
 }
 
+// add takes a mark in, for the one that came first if there are too many, whether or not
+// that was met again: a prompt that is sent again and again is soon marked anew.
 func (t *trail) add(mark uint64) {
 	if _, known := t.marks[mark]; known {
 		return
@@ -94,8 +96,8 @@ func (t *trail) add(mark uint64) {
 	t.order[t.next], t.next = mark, (t.next+1)%mostMarks
 }
 
-// Shares returns how many of a prompt's beginnings the engine has read before and may
-// still have in its cache. It asks nobody.
+// Shares returns how many of a prompt's beginnings the engine is known to have read. What
+// it has dropped since then nobody tells. It asks nobody.
 func (w *Watch) Shares(t Trace) int {
 	info, known := w.engine.Known()
 	if !known || !caches(info) {

@@ -69,7 +69,8 @@ func (w *Watch) Finish(now time.Time) {
 	w.timer.Reset(min(w.cfg.Idle, tail))
 }
 
-// Stop ends the watch. It may be called more than once, and of one that has not begun.
+// Stop ends the watch. It may be called more than once, and of one that has not begun. A
+// Silent that has been called already may go on beside it.
 func (w *Watch) Stop() {
 	w.over.Store(true)
 	if w.timer != nil {
@@ -103,5 +104,8 @@ func (w *Watch) look() {
 		w.timer.Reset(min(w.cfg.Idle, tail))
 	case heard == 0 && w.heard.Load() != 0:
 		w.timer.Reset(w.cfg.Idle)
+	}
+	if w.over.Load() { // so may Stop
+		w.timer.Stop()
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 // ladder is what those of each class were told who asked within a moment, by their places,
 // so that whatever came of earlier waits from there nobody is told less than one before
-// him. A moment ends when what runs has gone on, or something was learned.
+// him, as far as the rungs tell places apart. A moment ends when what runs has gone on, or
+// something was learned. What guards the Forecast guards it.
 type ladder struct {
 	running []eta.Running
 	slots   int
@@ -36,7 +37,7 @@ func (l *ladder) forget() { l.slots = -1 }
 // behind.
 func (l *ladder) fit(q eta.Question, band eta.Band) eta.Band {
 	if l.slots != q.Slots || !slices.Equal(l.running, q.Running) {
-		l.running, l.slots = q.Running, q.Slots
+		l.running, l.slots = slices.Clone(q.Running), q.Slots
 		for _, all := range l.rungs {
 			clear(all[:])
 		}

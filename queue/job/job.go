@@ -24,9 +24,11 @@ type Job struct {
 	// Patience is how long the job's client lives. A job that is likelier than not
 	// to wait for longer is refused as a Hopeless one. Zero means for ever.
 	Patience time.Duration
-	// Start begins the work where the slot is granted, in the goroutine of whoever gave it
-	// back, which is sooner than the job's own can. It must neither block nor call the
-	// Queue. If it reports true, work is called whatever happens. Nil begins nothing.
+	// Start begins the work where the grant is accepted, which is sooner than the job's own
+	// goroutine can: in that of whoever gave the slot back or joined, or, with Redis, in one
+	// that asks it, listens to it or renews the lease. So it must take microseconds, and
+	// neither block nor call the Queue. What it leaves behind, work may read. If it reports
+	// true, work is called whatever happens. Nil begins nothing.
 	Start func(slot string) bool
 }
 

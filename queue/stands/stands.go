@@ -16,22 +16,22 @@ type Table struct {
 }
 
 const (
-	each = 200 * time.Microsecond // how old places may be for each ticket
-	dear = 16                     // so many are counted one by one for what the whole line costs
+	agePerTicket  = 200 * time.Microsecond // how old places may be for each ticket
+	countedAtMost = 16                     // so many are counted one by one for what the whole line costs
 )
 
 // Of is where a ticket stands, its place 0 if it is not in line. If view is not nil the
-// table is too old: the caller puts the view in order, where it holds up nobody, and
-// hands it to Set.
+// table is too old, and at may be too: the caller puts the view in order, where it holds
+// up nobody, hands it to Set, without fail, and asks again.
 func (t *Table) Of(l *line.Line, id string, now time.Time) (at line.Standing, view *line.View) {
 	at, known := t.at[id]
 	switch {
 	case !l.Crowded(id) || !l.Waits(id):
 		return l.Stand(id), nil
-	case known && (t.making || now.Sub(t.made) <= each*time.Duration(l.Len())):
+	case known && (t.making || now.Sub(t.made) <= agePerTicket*time.Duration(l.Len())):
 		at.Place = min(at.Place, l.Len()) // some of those before it have gone
 		return at, nil
-	case !known && (t.making || t.counted < dear):
+	case !known && (t.making || t.counted < countedAtMost):
 		t.counted++
 		return l.Stand(id), nil
 	}
