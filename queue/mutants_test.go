@@ -193,7 +193,6 @@ var mutants = []struct{ file, old, new string }{
 	{"order", "if not several then line.weigh(best) end", ""},
 	{"order", "        line.weigh(a)\n", ""},
 	{"order", "a.filed ~= a.was_filed or a.filed", "a.filed"},
-	{"order", "a.used ~= a.was_used or line.since(a)", "line.since(a)"},
 	{"order", "(a.used ~= a.was_used or line.since(a) ~= a.was_since)", "a.used ~= a.was_used"},
 	{"line_join", "if books.claimants == 1 and not queue.within then", "if not queue.within then"},
 	{"line_join", "if books.claimants == 1 and not queue.within then", "if books.claimants == 1 then"},
