@@ -66,9 +66,10 @@ func (p *pump) leaveOff() {
 		return
 	}
 	if p.run.reason() == nil {
-		late := time.AfterFunc(tailTime, p.run.close)
+		if !engine.Ends(p.body) {
+			defer time.AfterFunc(tailTime, p.run.close).Stop()
+		}
 		_, _ = io.CopyN(io.Discard, p.body, 1<<10)
-		late.Stop()
 	}
 	_ = p.body.Close() // what was only read cannot fail to be closed
 	p.body = nil
