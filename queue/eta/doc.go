@@ -7,7 +7,8 @@
 // # How
 //
 //  1. What a job may take is the mean slot time of its key and prompt size, else of
-//     its key, else of all. Around it, slot times are spread as all were around theirs.
+//     its key, else of all, but no more than its longest answer takes at the engine's
+//     pace. Around it, slot times are spread as all were around theirs.
 //  2. The work before somebody is what those before him may take, and what is left of
 //     the jobs that run, given how long they have run already. Shared by the slots it
 //     is the nominal wait.

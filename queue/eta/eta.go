@@ -122,7 +122,12 @@ func (b *Book) Expect(j Job) time.Duration {
 	if b.Wanting() {
 		return b.believed(j)
 	}
-	return b.mean(j.Key, Size(j.Bytes))
+	mean := b.mean(j.Key, Size(j.Bytes))
+	if j.Most > 0 && b.pace.Decode > 0 {
+		longest := b.read(j) + float64(j.Most)/b.pace.Decode
+		return min(mean, time.Duration(min(longest, mean.Seconds())*float64(time.Second)))
+	}
+	return mean
 }
 
 // mean is how long jobs of a key and size had their slots; 0 while too few are known.

@@ -64,6 +64,22 @@ func TestExpect(t *testing.T) {
 	}
 }
 
+// TestExpectIsBound: no job is expected to take longer than its longest answer takes.
+func TestExpectIsBound(t *testing.T) {
+	b := book(9, 9, 9, 9, 9, 9, 9, 9)
+	short := Job{Key: 1, Bytes: 100, Most: 20}
+	if got := b.Expect(short); got != 9*time.Second {
+		t.Errorf("of an engine whose pace nobody knows: %v", got)
+	}
+	b.Pace(Pace{Prefill: 100, Decode: 10})
+	for most, want := range map[int]time.Duration{20: 3 * time.Second, 1000: 9 * time.Second, 0: 9 * time.Second} {
+		short.Most = most
+		if got := b.Expect(short); got != want {
+			t.Errorf("of %d tokens at most: %v, want %v", most, got, want)
+		}
+	}
+}
+
 // TestLeft: what remains of a running job depends on how long it has run: of jobs that
 // differ much the longer, the more.
 func TestLeft(t *testing.T) {

@@ -42,6 +42,7 @@ func number(key string) uint64 {
 
 // Came is what a job that comes may take; 0 while too little is known.
 func (f *Forecast) Came(j Job) time.Duration {
+	f.look(j.Most > 0)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.book.Came(j.asked())
@@ -94,7 +95,7 @@ func (f *Forecast) Guesses() bool {
 // Band is the estimate for somebody in line, nil while too little is known. Of those who
 // ask again within a moment none is told less than one of his class before him.
 func (f *Forecast) Band(q eta.Question) *eta.Band {
-	f.look()
+	f.look(false)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	band, ok := f.book.Estimate(q)
@@ -107,11 +108,12 @@ func (f *Forecast) Band(q eta.Question) *eta.Band {
 	return &band
 }
 
-// look asks for the pace of the engine if it counts, not under the lock.
-func (f *Forecast) look() {
+// look asks for the pace of the engine if it counts, for what bounds an answer or while
+// little else is known, not under the lock.
+func (f *Forecast) look(bound bool) {
 	f.mu.Lock()
 	ask := f.pace
-	if !f.book.Wanting() {
+	if !bound && !f.book.Wanting() {
 		ask = nil
 	}
 	f.mu.Unlock()
