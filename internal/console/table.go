@@ -41,10 +41,11 @@ func (s *Screen) Table(w io.Writer, win Window) error {
 
 func whole(id string) string { return id }
 
-// short is enough of an id to tell it from others.
+// short is enough of an id to tell it from others: its end, since ids of a minute begin
+// with the same time.
 func short(id string) string {
 	if len(id) > 9 {
-		return id[:8] + "…"
+		return "…" + id[len(id)-8:]
 	}
 	return id
 }
