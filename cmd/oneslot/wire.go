@@ -11,7 +11,6 @@ import (
 	"oneslot/api"
 	"oneslot/api/metrics"
 	"oneslot/configs"
-	"oneslot/internal/socket"
 	"oneslot/internal/telemetry"
 	"oneslot/internal/tokenizer"
 	"oneslot/ledger"
@@ -35,9 +34,7 @@ func (p *program) targets(w *world) ([]proxy.Target, error) {
 	}
 	var targets []proxy.Target
 	for i, cfg := range p.cfg.EngineConfigs() {
-		if cfg.Dial = w.dial; cfg.Dial == nil {
-			cfg.Dial = socket.Dial
-		}
+		cfg.Dial = w.dial
 		e, err := engine.New(cfg)
 		if err != nil {
 			return nil, fmt.Errorf("engines[%d]: %w", i, err)

@@ -11,7 +11,7 @@ import (
 // import, in the order in which a request meets them. A trailing "/..." stands
 // for a package and those below it, which are its own business.
 var mayImport = map[string][]string{
-	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "proxy/surface", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/socket", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
+	"cmd/oneslot":         {"configs", "api", "api/metrics", "queue", "proxy", "proxy/engine", "proxy/probe", "proxy/surface", "reasoning", "usage", "ledger", "ledger/sqlite", "ledger/redis", "ledger/export", "ledger/live", "internal/tokenizer", "internal/telemetry", "internal/remote", "internal/simengine/...", "queue/address", "api/board", "internal/console"},
 	"configs":             {"configs/lines", "api", "api/intake", "api/retry", "queue", "proxy", "proxy/budget", "proxy/downstream", "proxy/engine", "proxy/surface/responses", "reasoning", "ledger", "internal/openai", "internal/telemetry", "queue/address"},
 	"api":                 {"api/door", "api/intake", "api/metrics", "api/openapi", "api/origin", "api/parted", "api/report", "api/retry", "api/slack", "queue", "queue/line", "proxy", "proxy/budget", "proxy/downstream", "proxy/downstream/raw", "proxy/engine", "proxy/surface/...", "usage", "ledger", "internal/openai", "internal/telemetry", "api/board"},
 	"configs/lines":       {},
@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"proxy/budget":        {"reasoning", "internal/openai"},
 	"proxy/cache":         {"proxy/engine", "usage", "usage/prefix", "internal/openai"},
 	"proxy/downstream":    {"proxy/downstream/...", "internal/openai"},
-	"proxy/engine":        {"proxy/engine/wire", "internal/openai"},
+	"proxy/engine":        {"proxy/engine/wire", "internal/openai", "internal/socket"},
 	"proxy/engine/wire":   {"internal/socket"},
 	"proxy/events":        {},
 	"proxy/watchdog":      {},

@@ -29,6 +29,9 @@ type conn struct {
 	raw syscall.RawConn
 }
 
+// SyscallConn is that of a TCPConn.
+func (c *conn) SyscallConn() (syscall.RawConn, error) { return c.raw, nil }
+
 // Read is that of a TCPConn.
 func (c *conn) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {

@@ -29,7 +29,7 @@ func ends(t *testing.T, calm bool) (near, far net.Conn) {
 	defer line.Close()
 	dial := new(net.Dialer).DialContext
 	if calm {
-		dial = socket.Dial
+		dial = socket.Dialer(&net.Dialer{})
 	}
 	if near, err = dial(t.Context(), "tcp", line.Addr().String()); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestOthers(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if conn, err := socket.Dial(gone, "tcp", "127.0.0.1:1"); conn != nil || err == nil {
+	if conn, err := socket.Dialer(&net.Dialer{})(gone, "tcp", "127.0.0.1:1"); conn != nil || err == nil {
 		t.Errorf("got %v, %v", conn, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"oneslot/internal/socket"
 	"oneslot/proxy/engine/wire"
 )
 
@@ -111,7 +112,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	dial := cfg.Dial
 	if dial == nil {
-		dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+		dial = socket.Dialer(&net.Dialer{Timeout: 5 * time.Second})
 	}
 	e := &Engine{cfg: cfg, headers: newHeaders(cfg.APIKey), slots: slotNames(cfg)}
 	connect := func(ctx context.Context, network, address string) (net.Conn, error) {

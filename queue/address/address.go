@@ -2,7 +2,6 @@ package address
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -116,22 +115,10 @@ func first(one *redis.Options) *redis.UniversalOptions {
 	all.ReadTimeout = cmp.Or(all.ReadTimeout, 2*time.Second)
 	all.WriteTimeout = cmp.Or(all.WriteTimeout, 2*time.Second)
 	all.MaxRetries = cmp.Or(all.MaxRetries, 1)
-	if all.TLSConfig == nil {
-		all.Dialer = calm(all.DialTimeout)
+	if all.TLSConfig == nil { // as the library's own dialer, but that the connection is a calm one
+		all.Dialer = socket.Dialer(&net.Dialer{Timeout: all.DialTimeout, KeepAlive: 5 * time.Minute})
 	}
 	return all
-}
-
-// calm is the library's own dialer, but that the connection is a calm one.
-func calm(timeout time.Duration) func(context.Context, string, string) (net.Conn, error) {
-	d := &net.Dialer{Timeout: timeout, KeepAlive: 5 * time.Minute}
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := d.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return socket.Calm(conn), nil
-	}
 }
 
 // Exposed lists the servers that other machines can reach although o has no
