@@ -33,7 +33,7 @@ func (c *Client) keep(conn *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cfg.Idle <= 0 || len(c.idle) == most {
-		_ = conn.Close()
+		conn.cut()
 		return
 	}
 	c.idle = append(c.idle, conn)

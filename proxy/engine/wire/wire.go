@@ -171,7 +171,7 @@ func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.idle {
-		_ = conn.Close()
+		conn.cut()
 	}
 	c.idle = nil
 	if c.sweep != nil {
