@@ -33,17 +33,13 @@ func NewTrace(seed maphash.Seed, body []byte) Trace {
 			t, text = append(t, h.Sum64()), text[n:]
 		}
 	}
-	for i, v := range gjson.GetManyBytes(body, "tools", "chat_template_kwargs", "prompt", "messages") {
-		switch {
-		case i < 3:
-			add(v.Raw)
-		default:
-			v.ForEach(func(_, message gjson.Result) bool {
-				add(message.Raw)
-				return len(t) < longest
-			})
-		}
+	for _, v := range gjson.GetManyBytes(body, "tools", "chat_template_kwargs", "prompt") {
+		add(v.Raw)
 	}
+	gjson.GetBytes(body, "messages").ForEach(func(_, message gjson.Result) bool {
+		add(message.Raw)
+		return len(t) < longest
+	})
 	return t
 }
 

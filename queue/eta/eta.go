@@ -124,8 +124,9 @@ func (b *Book) Expect(j Job) time.Duration {
 	}
 	mean := b.mean(j.Key, Size(j.Bytes))
 	if j.Most > 0 && b.pace.Decode > 0 {
-		longest := b.read(j) + float64(j.Most)/b.pace.Decode
-		return min(mean, time.Duration(min(longest, mean.Seconds())*float64(time.Second)))
+		if longest := b.read(j) + float64(j.Most)/b.pace.Decode; longest < mean.Seconds() {
+			return seconds(longest)
+		}
 	}
 	return mean
 }
