@@ -3,14 +3,11 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,31 +50,15 @@ func inside(b *testing.B) net.Conn {
 	b.Helper()
 	engine, line := simtest.NewPipes(), simtest.NewPipes()
 	go laidOut(engine, cannedEngine(4))
-	dir := b.TempDir()
-	file := filepath.Join(dir, "oneslot.yaml")
-	settings := fmt.Sprintf("data: %s\ntelemetry: {log: error}\nengines: [{name: spark, url: %q, model: ripple}]\n", dir, "http://engine")
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{"serve", "--config", file}, world{
-			out: io.Discard, errs: io.Discard, dial: engine.Dial, listen: func(string, string) (net.Listener, error) { return line, nil },
-		})
-	}()
+	b.Cleanup(func() { _ = engine.Close() })
+	started(b, "engines: [{name: spark, url: http://engine, model: ripple}]\n", world{
+		dial: engine.Dial, listen: func(string, string) (net.Listener, error) { return line, nil },
+	})
 	client, err := line.Dial(b.Context(), "", "")
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() {
-		_ = client.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-		_ = engine.Close()
-	})
+	b.Cleanup(func() { _ = client.Close() })
 	return client
 }
 

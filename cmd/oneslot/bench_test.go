@@ -90,27 +90,31 @@ func serveBench(b *testing.B, chunks int) string {
 	if err != nil {
 		b.Fatal(err)
 	}
+	settings := fmt.Sprintf("queue: {max_waiting_per_key: 64}\nengines: [{name: spark, url: %q, model: ripple}]\n", engine.URL)
+	started(b, settings, world{listen: func(string, string) (net.Listener, error) { return line, nil }})
+	b.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return "http://" + line.Addr().String()
+}
+
+// started runs the program in a world until the benchmark ends, with these settings and a
+// folder for its data.
+func started(b *testing.B, settings string, w world) {
+	b.Helper()
 	dir := b.TempDir()
 	file := filepath.Join(dir, "oneslot.yaml")
-	settings := fmt.Sprintf("data: %s\ntelemetry: {log: error}\nqueue: {max_waiting_per_key: 64}\nengines: [{name: spark, url: %q, model: ripple}]\n", dir, engine.URL)
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, "data: %s\ntelemetry: {log: error}\n%s", dir, settings), 0o600); err != nil {
 		b.Fatal(err)
 	}
+	w.out, w.errs = io.Discard, io.Discard
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{"serve", "--config", file}, world{
-			out: io.Discard, errs: io.Discard, listen: func(string, string) (net.Listener, error) { return line, nil },
-		})
-	}()
+	go func() { ended <- run(ctx, []string{"serve", "--config", file}, w) }()
 	b.Cleanup(func() {
 		cancel()
-		http.DefaultClient.CloseIdleConnections()
 		if err := <-ended; err != nil {
 			b.Error(err)
 		}
 	})
-	return "http://" + line.Addr().String()
 }
 
 // BenchmarkHandOver hands the slot from one stream to the next: 32 clients ask without
